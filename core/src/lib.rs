@@ -4,7 +4,14 @@
 //! wait a random jitter, and claim the slot in a store they share: for one job and one slot exactly
 //! one replica wins and runs the handler.
 
+pub mod backend;
+pub mod backends;
+pub mod clock;
 pub mod error;
+pub mod events;
+pub mod lease;
+pub mod random;
 pub mod schedule;
+pub mod testing;
 
 pub use error::{Code, Error, Result};

@@ -1,0 +1,4 @@
+//! The contract between scheduler and store, and what both sides share of it.
+
+pub mod contract;
+pub mod history;

@@ -1,0 +1,24 @@
+//! The stores that come with the library: one folder and one line of [`open`] each.
+
+pub mod memory;
+
+use std::sync::Arc;
+
+use crate::backend::contract::Backend;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+
+/// Opens the store that a URL names, without touching it: no file, no socket.
+///
+/// # Errors
+/// `INVALID_OPTION` for a URL that names no store or has options that the store does not know. No
+/// message shows a URL's user info.
+pub fn open(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Backend>> {
+    let scheme = url.split(':').next().unwrap_or_default();
+    match scheme {
+        "memory" => Ok(Arc::new(memory::MemoryBackend::new(clock.clone()))),
+        _ => Err(Error::option(format!(
+            "the backend URL begins with {scheme:?}; allowed are memory: and sqlite:"
+        ))),
+    }
+}
