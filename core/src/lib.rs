@@ -9,9 +9,11 @@ pub mod backends;
 pub mod clock;
 pub mod error;
 pub mod events;
+pub mod host;
 pub mod lease;
 pub mod random;
 pub mod schedule;
+pub mod scheduler;
 pub mod testing;
 
 pub use error::{Code, Error, Result};

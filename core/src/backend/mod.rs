@@ -2,3 +2,4 @@
 
 pub mod contract;
 pub mod history;
+pub mod shared;
