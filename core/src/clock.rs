@@ -140,6 +140,19 @@ impl Activity {
         ActivityGuard { activity: self.clone() }
     }
 
+    /// Something that is going on waits for the clock itself: until the guard is dropped it does
+    /// not count, or the clock could never move.
+    pub fn suspend(&self) -> SuspendGuard {
+        self.end();
+        SuspendGuard { activity: self.clone() }
+    }
+
+    fn end(&self) {
+        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.idle.notify_waiters();
+        }
+    }
+
     /// Whether nothing is going on.
     pub fn is_idle(&self) -> bool {
         self.count.load(Ordering::SeqCst) == 0
@@ -164,9 +177,18 @@ pub struct ActivityGuard {
 
 impl Drop for ActivityGuard {
     fn drop(&mut self) {
-        if self.activity.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.activity.idle.notify_waiters();
-        }
+        self.activity.end();
+    }
+}
+
+/// Something that waits for the clock.
+pub struct SuspendGuard {
+    activity: Activity,
+}
+
+impl Drop for SuspendGuard {
+    fn drop(&mut self) {
+        self.activity.count.fetch_add(1, Ordering::SeqCst);
     }
 }
 

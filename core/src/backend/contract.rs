@@ -632,6 +632,10 @@ pub trait RunStore: Send + Sync {
         Err(unsupported("cancel"))
     }
 
+    /// Calls `listener` after a run was released or has finished, if the store can push; never
+    /// needed for correctness, it only shortens a wait. Ends when the listener is dropped.
+    fn watch(&self, _listener: &std::sync::Arc<WakeListener>) {}
+
     /// Whether [`RunStore::forget`] is there.
     fn has_forget(&self) -> bool {
         false
@@ -643,6 +647,18 @@ pub trait RunStore: Send + Sync {
         Err(unsupported("forget"))
     }
 }
+
+/// What a store that can push tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// A run was given back before its end.
+    Released,
+    /// A run has ended.
+    Finished,
+}
+
+/// Called with the job's name; it must return at once.
+pub type WakeListener = dyn Fn(&str, Wake) + Send + Sync;
 
 /// Who pauses a job, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! The contract between scheduler and store, and what both sides share of it.
 
 pub mod contract;
+pub mod guard;
 pub mod history;
 pub mod shared;

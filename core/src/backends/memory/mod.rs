@@ -1,13 +1,13 @@
 //! The reference store: the pure rules under a mutex, for the schedulers of one process.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 
 use crate::backend::contract::{
     ActiveRun, Backend, ClaimInput, ClaimOutcome, JobLimits, PauseRequest, RunClaim, RunRecord,
-    RunStore, StoredResult, Survey,
+    RunStore, StoredResult, Survey, Wake, WakeListener,
 };
 use crate::backend::history::stored_record;
 use crate::clock::Clock;
@@ -21,7 +21,11 @@ pub struct MemoryBackend {
     clock: Arc<dyn Clock>,
     namespace: String,
     jobs: Arc<Mutex<HashMap<(String, String), Job>>>,
+    watchers: Arc<Mutex<Vec<Watcher>>>,
 }
+
+/// A namespace and whoever wants to know of its releases and ends.
+type Watcher = (String, Weak<WakeListener>);
 
 /// A job as it is stored: what is decided upon, and the bodies that decide nothing.
 #[derive(Default)]
@@ -50,13 +54,31 @@ impl Job {
 impl MemoryBackend {
     /// An empty store that reads its time from `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> MemoryBackend {
-        MemoryBackend { clock, namespace: "default".to_owned(), jobs: Arc::default() }
+        MemoryBackend {
+            clock,
+            namespace: "default".to_owned(),
+            jobs: Arc::default(),
+            watchers: Arc::default(),
+        }
     }
 
     fn with_job<T>(&self, job: &str, act: impl FnOnce(&mut Job, i64) -> T) -> T {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.wall_ms();
         act(jobs.entry((self.namespace.clone(), job.to_owned())).or_default(), now)
+    }
+
+    /// Tells the watchers of this namespace, without any lock held.
+    fn push(&self, job: &str, wake: Wake) {
+        let listeners: Vec<Arc<WakeListener>> = {
+            let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+            watchers.retain(|(_, listener)| listener.strong_count() > 0);
+            let ours = watchers.iter().filter(|(namespace, _)| *namespace == self.namespace);
+            ours.filter_map(|(_, listener)| listener.upgrade()).collect()
+        };
+        for listener in listeners {
+            listener(job, wake);
+        }
     }
 
     fn step(&self, job: &str, call: &Call) -> Answer {
@@ -149,11 +171,19 @@ impl RunStore for MemoryBackend {
         result: Option<&StoredResult>,
     ) -> Result<bool> {
         let (token, result) = (token.to_owned(), result.cloned());
-        Ok(self.step(job, &Call::Finish { slot, token, status, result }).is_true())
+        let finished = self.step(job, &Call::Finish { slot, token, status, result }).is_true();
+        if finished {
+            self.push(job, Wake::Finished);
+        }
+        Ok(finished)
     }
 
     async fn release(&self, job: &str, slot: i64, token: &str) -> Result<bool> {
-        Ok(self.step(job, &Call::Release { slot, token: token.to_owned() }).is_true())
+        let released = self.step(job, &Call::Release { slot, token: token.to_owned() }).is_true();
+        if released {
+            self.push(job, Wake::Released);
+        }
+        Ok(released)
     }
 
     async fn active(&self, job: &str) -> Result<Vec<ActiveRun>> {
@@ -203,6 +233,11 @@ impl RunStore for MemoryBackend {
 
     async fn cancel(&self, job: &str, slot: i64, manual: bool) -> Result<bool> {
         Ok(self.step(job, &Call::Cancel { slot, manual }).is_true())
+    }
+
+    fn watch(&self, listener: &Arc<WakeListener>) {
+        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        watchers.push((self.namespace.clone(), Arc::downgrade(listener)));
     }
 
     fn has_forget(&self) -> bool {
