@@ -3,6 +3,7 @@
 //! Two clocks are kept apart. The **wall clock** says which slot it is; it may be stepped. The
 //! **monotonic clock** measures waits and leases; it counts suspension (`CLOCK_BOOTTIME`), for a
 //! laptop that slept must know that its leases are over.
+#![expect(clippy::disallowed_methods, reason = "this is the one door to the clocks of the machine")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
 //! The only place where randomness comes from.
+#![expect(clippy::disallowed_methods, reason = "this is the one door to randomness")]
 
 use std::sync::Mutex;
 
