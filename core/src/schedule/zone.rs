@@ -203,10 +203,10 @@ fn nearest(name: &str) -> Vec<&'static str> {
         .filter(|candidate| *candidate != "Factory")
         .map(|candidate| {
             let lower = candidate.to_lowercase();
-            let whole = strsim::damerau_levenshtein(&wanted, &lower);
+            let whole = strsim::osa_distance(&wanted, &lower);
             let place = lower.rsplit('/').next().unwrap_or(&lower);
             // A city without its region is as near as one slip, behind a whole name as near.
-            let part = strsim::damerau_levenshtein(&wanted.replace(' ', "_"), place) + 1;
+            let part = strsim::osa_distance(&wanted.replace(' ', "_"), place) + 1;
             (whole.min(part), candidate)
         })
         .collect();
