@@ -11,6 +11,7 @@ pub mod error;
 pub mod events;
 pub mod host;
 pub mod lease;
+pub mod mends;
 pub mod random;
 pub mod schedule;
 pub mod scheduler;

@@ -10,7 +10,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::lease::model::{MissedRange, Paused, Status};
 
 /// Whether a job may start while another run of it is unfinished.
@@ -217,6 +217,35 @@ impl ClaimOutcome {
             now_ms: None,
             next_ms: None,
         }
+    }
+}
+
+impl ClaimOutcome {
+    /// The answer to a manual run as `record_manual_run` gives it: the slot used.
+    ///
+    /// # Errors
+    /// `OVERLAP` if another run was in the way; `LEASE_LOST` if the run of this very request has
+    /// ended or was given back, so that nothing may be started; `BACKEND_REFUSED` if the request is
+    /// so old that it could be a late duplicate.
+    pub fn into_manual_slot(self, input: &ClaimInput) -> Result<Option<i64>> {
+        let (job, slot) = (&input.job, input.slot);
+        let (code, why) = match self.kind {
+            OutcomeKind::Won => return Ok(self.slot),
+            OutcomeKind::Done if input.lease_ms.is_none() => return Ok(self.slot),
+            OutcomeKind::Overlap => {
+                let by = self.by.unwrap_or_default();
+                let other = self.slot.unwrap_or_default();
+                let why = format!("its run of slot {other} at {by} has not ended; use force");
+                (Code::Overlap, why)
+            }
+            OutcomeKind::Late => {
+                let now = self.now_ms.unwrap_or_default();
+                let why = format!("the request is too old at {now} on the store's clock; ask anew");
+                (Code::BackendRefused, why)
+            }
+            _ => (Code::LeaseLost, "that request's run has ended already".to_owned()),
+        };
+        Err(Error::new(code, format!("no manual run of job {job:?} for slot {slot}: {why}")))
     }
 }
 
@@ -673,7 +702,7 @@ pub struct PauseRequest {
 
 fn unsupported(member: &str) -> Error {
     Error::new(
-        crate::error::Code::LeasesRequired,
+        Code::LeasesRequired,
         format!("this backend has no `runs.{member}`; add it, or use a backend that has it"),
     )
 }

@@ -21,3 +21,8 @@
 pub mod hold;
 pub mod model;
 pub mod rules;
+
+#[cfg(test)]
+mod rules_properties;
+#[cfg(test)]
+mod rules_tests;

@@ -115,8 +115,8 @@ impl Backend for MemoryBackend {
     }
 
     async fn record_manual_run(&self, input: &ClaimInput) -> Result<Option<i64>> {
-        let call = Call::ClaimManual(ClaimInput { force: Some(true), ..input.clone() });
-        Ok(self.step(&input.job, &call).into_outcome().slot)
+        let answer = self.step(&input.job, &Call::ClaimManual(input.clone()));
+        answer.into_outcome().into_manual_slot(input)
     }
 
     async fn save_result(
