@@ -1,0 +1,1 @@
+"""Fleets of Python and Node replicas in processes of their own."""
