@@ -107,6 +107,8 @@ impl Days {
         if !self.has_month(month) {
             return 0;
         }
+        #[cfg(test)]
+        LOOKED_AT.with(|months| months.set(months.get() + 1));
         let shape = Shape::of(month);
         let days = self.days as u32 | self.special(&self.special_days, &shape);
         let weekdays = shape.weekdays(self.weekdays) | self.special(&self.special_weekdays, &shape);
@@ -193,6 +195,17 @@ impl Shape {
             _ => day,
         })
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    static LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How many months this thread has looked at: the measure of the tests for work done.
+#[cfg(test)]
+pub(super) fn months_looked_at() -> u64 {
+    LOOKED_AT.with(std::cell::Cell::get)
 }
 
 #[cfg(test)]
