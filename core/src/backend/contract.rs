@@ -492,6 +492,15 @@ pub trait Backend: Send + Sync {
     /// if what is there breaks the promise.
     async fn init(&self) -> Result<()>;
 
+    /// Like [`Backend::init`], for a program that only reads (`history`, `explain`): it must not
+    /// create anything, so that asking never makes an empty store. [`Backend::init`] may follow.
+    ///
+    /// # Errors
+    /// As [`Backend::init`], and `BACKEND_REFUSED` if there is nothing to read yet.
+    async fn init_reader(&self) -> Result<()> {
+        self.init().await
+    }
+
     /// One-time setup for a job; registers its limits. Repeating it is harmless.
     async fn prepare_job(&self, limits: &JobLimits) -> Result<()>;
 

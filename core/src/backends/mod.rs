@@ -1,6 +1,8 @@
 //! The stores that come with the library: one folder and one line of [`open`] each.
 
 pub mod memory;
+pub mod sql;
+pub mod sqlite;
 
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ pub fn open(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Backend>> {
     let scheme = url.split(':').next().unwrap_or_default();
     match scheme {
         "memory" => Ok(Arc::new(memory::MemoryBackend::new(clock.clone()))),
+        "sqlite" => Ok(Arc::new(sqlite::SqliteBackend::from_url(url)?)),
         _ => Err(Error::option(format!(
             "the backend URL begins with {scheme:?}; allowed are memory: and sqlite:"
         ))),

@@ -1,0 +1,160 @@
+//! Between load and apply: what a call must see, what it answers, what is to be written.
+
+use std::collections::BTreeMap;
+
+use super::load::Loaded;
+use super::statements::{Runs, Scope};
+use crate::backend::contract::StoredResult;
+use crate::lease::model::{JobHeader, JobState, Run, RunKey};
+use crate::lease::rules::{self, Answer, Call, Change};
+
+/// What a call must see of its job.
+pub(super) fn scope_of(call: &Call) -> Scope {
+    match call {
+        Call::Register(_) => Scope::of(Runs::None),
+        Call::Claim(_) => Scope::of(Runs::OfSlotsAndOpen),
+        Call::ClaimOnly(_)
+        | Call::Heartbeat { .. }
+        | Call::Finish { .. }
+        | Call::Release { .. }
+        | Call::Cancel { .. }
+        | Call::SaveResult { .. } => Scope::of(Runs::OfSlots),
+        Call::ClaimManual(_) => Scope::of(Runs::All),
+        Call::RecordMissed(_) | Call::SetPaused(_) => Scope::with_missed(Runs::None),
+        Call::Survey | Call::Forget => Scope::with_missed(Runs::All),
+    }
+}
+
+/// The slot that a call is about.
+pub(super) fn slot_of(call: &Call) -> Option<i64> {
+    match call {
+        Call::Claim(claim) => Some(claim.input.slot),
+        Call::ClaimOnly(input) => Some(input.slot),
+        Call::Heartbeat { slot, .. }
+        | Call::Finish { slot, .. }
+        | Call::Release { slot, .. }
+        | Call::Cancel { slot, .. } => Some(*slot),
+        Call::SaveResult { result, .. } => Some(result.slot),
+        Call::Register(_)
+        | Call::ClaimManual(_)
+        | Call::Survey
+        | Call::RecordMissed(_)
+        | Call::SetPaused(_)
+        | Call::Forget => None,
+    }
+}
+
+/// The length of the lease that a call is about (ms).
+pub(super) fn lease_of(call: &Call) -> Option<i64> {
+    match call {
+        Call::Claim(claim) => claim.input.lease_ms,
+        Call::ClaimManual(input) => input.lease_ms,
+        Call::Heartbeat { lease_ms, .. } => Some(*lease_ms),
+        _ => None,
+    }
+}
+
+/// A run to be written: its new form, and a new body if it got one.
+pub(super) struct Written {
+    pub(super) run: Run,
+    pub(super) result: Option<Box<StoredResult>>,
+}
+
+/// What the calls on one job answer, and what is to be written for them.
+pub(super) struct Verdict {
+    /// One answer per call.
+    pub(super) answers: Vec<Answer>,
+    /// The header after them.
+    pub(super) header: JobHeader,
+    /// How many records have ended after them.
+    pub(super) ended: i64,
+    /// What becomes of the runs: written, or dropped.
+    pub(super) runs: BTreeMap<RunKey, Option<Written>>,
+    /// Whether anything changes at all.
+    pub(super) changes: bool,
+}
+
+/// Decides calls on one job, one after the other, at the store's time `now` (ms).
+///
+/// `None`: a record may have to be trimmed, and which one is only known when all are loaded.
+pub(super) fn decide(loaded: &Loaded, scope: Scope, calls: &[&Call], now: i64) -> Option<Verdict> {
+    // A job without a row has no runs: nothing more could be loaded.
+    let complete = scope.runs == Runs::All || loaded.version.is_none();
+    let mut state = loaded.state.clone();
+    let mut verdict = Verdict {
+        answers: Vec::with_capacity(calls.len()),
+        header: JobHeader::default(),
+        ended: loaded.ended,
+        runs: BTreeMap::new(),
+        changes: false,
+    };
+    for call in calls {
+        let decision = rules::decide(&state, call, now);
+        verdict.answers.push(decision.answer);
+        if decision.changes.is_empty() {
+            continue;
+        }
+        let before_trimming = verdict.ended + newly_ended(&state, &decision.changes);
+        let after = header_after(&state, &decision.changes);
+        if !complete && may_trim(after, before_trimming) {
+            return None;
+        }
+        verdict.ended = before_trimming - dropped(&state, &decision.changes);
+        rules::apply(&mut state, &decision.changes);
+        verdict.changes = true;
+        for change in decision.changes {
+            verdict.note(change);
+        }
+    }
+    verdict.header = state.header;
+    Some(verdict)
+}
+
+impl Verdict {
+    fn note(&mut self, change: Change) {
+        match change {
+            Change::Header(_) => {}
+            Change::Drop(key) => {
+                self.runs.insert(key, None);
+            }
+            Change::Put { run, result } => {
+                let before = self.runs.remove(&run.key()).flatten();
+                let result = result.or(before.and_then(|written| written.result));
+                self.runs.insert(run.key(), Some(Written { run, result }));
+            }
+        }
+    }
+}
+
+/// With no more records than are kept, and none that age, there is nothing to trim.
+fn may_trim(header: &JobHeader, ended: i64) -> bool {
+    ended > 0 && (ended > header.history_size || header.history_ttl_ms.is_some())
+}
+
+fn header_after<'a>(state: &'a JobState, changes: &'a [Change]) -> &'a JobHeader {
+    let changed = changes.iter().find_map(|change| match change {
+        Change::Header(header) => Some(header),
+        Change::Put { .. } | Change::Drop(_) => None,
+    });
+    changed.unwrap_or(&state.header)
+}
+
+fn has_ended(state: &JobState, key: RunKey) -> i64 {
+    state.runs.get(&key).map_or(0, |run| i64::from(!run.is_unfinished()))
+}
+
+fn newly_ended(state: &JobState, changes: &[Change]) -> i64 {
+    let puts = changes.iter().map(|change| match change {
+        Change::Put { run, .. } => i64::from(!run.is_unfinished()) - has_ended(state, run.key()),
+        Change::Header(_) | Change::Drop(_) => 0,
+    });
+    puts.sum()
+}
+
+fn dropped(state: &JobState, changes: &[Change]) -> i64 {
+    let drops = changes.iter().map(|change| match change {
+        Change::Drop(key) => has_ended(state, *key),
+        Change::Header(_) | Change::Put { .. } => 0,
+    });
+    drops.sum()
+}

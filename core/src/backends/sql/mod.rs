@@ -1,0 +1,31 @@
+//! One engine for all SQL databases; a dialect states what differs.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `client.rs` | what is asked of a driver: statements and transactions, values and rows |
+//! | `dialect.rs` | what differs between databases |
+//! | `schema.rs` | the tables |
+//! | `statements.rs` | the texts of all statements |
+//! | `load.rs` | from rows to the state that is decided upon |
+//! | `decide.rs` | what a call must see, what it answers, what is to be written |
+//! | `apply.rs` | guarded statements, and how they are applied in a transaction |
+//! | `engine.rs` | load, decide, apply, and again where somebody was faster |
+//! | `open.rs` | connecting, checking, creating the tables |
+//! | `backend.rs` | the contract on top |
+
+mod apply;
+mod backend;
+mod client;
+mod decide;
+mod dialect;
+mod engine;
+mod load;
+mod open;
+mod schema;
+mod statements;
+
+pub use apply::{Step, Unit};
+pub use client::{Lane, Row, SqlClient, SqlQueryable, SqlValue, TransactionBody};
+pub use dialect::SqlDialect;
+pub use engine::{Access, CALL_TIMEOUT_MS, Connected, EngineOptions, SqlEngine, SqlStore};
+pub use schema::{DEFAULT_TABLE, SCHEMA_MAJOR, SCHEMA_MINOR, Tables};

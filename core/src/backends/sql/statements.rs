@@ -1,0 +1,251 @@
+//! The texts of all statements, made once per open store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::dialect::SqlDialect;
+use super::schema::{BODY_COLUMNS, JOB_COLUMNS, RUN_COLUMNS, Tables};
+
+/// Which runs of a job a call must see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Runs {
+    /// None: the call is about the job itself.
+    None,
+    /// The scheduled and the manual run of some slots.
+    OfSlots,
+    /// Those, and all that have no status.
+    OfSlotsAndOpen,
+    /// All that have no status.
+    Open,
+    /// All.
+    All,
+}
+
+impl Runs {
+    /// Whether the slots asked for are parameters.
+    pub(super) const fn by_slot(self) -> bool {
+        matches!(self, Runs::OfSlots | Runs::OfSlotsAndOpen)
+    }
+
+    /// What serves both.
+    pub(super) const fn and(self, other: Runs) -> Runs {
+        match (self, other) {
+            (Runs::All, _) | (_, Runs::All) => Runs::All,
+            (Runs::None, one) | (one, Runs::None) => one,
+            (Runs::OfSlots, Runs::OfSlots) => Runs::OfSlots,
+            (Runs::Open, Runs::Open) => Runs::Open,
+            _ => Runs::OfSlotsAndOpen,
+        }
+    }
+}
+
+/// What a read brings back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Scope {
+    /// Which runs.
+    pub(super) runs: Runs,
+    /// Whether the ranges reported as missed come too.
+    pub(super) missed: bool,
+}
+
+impl Scope {
+    /// Everything but the ranges reported as missed.
+    pub(super) const fn of(runs: Runs) -> Scope {
+        Scope { runs, missed: false }
+    }
+
+    /// Everything.
+    pub(super) const fn with_missed(runs: Runs) -> Scope {
+        Scope { runs, missed: true }
+    }
+
+    /// What serves both.
+    pub(super) const fn and(self, other: Scope) -> Scope {
+        Scope { runs: self.runs.and(other.runs), missed: self.missed || other.missed }
+    }
+
+    /// The names of the columns that come back, in order.
+    pub(super) fn columns(self) -> Vec<&'static str> {
+        let mut columns = vec!["now_ms", "job"];
+        columns.extend(JOB_COLUMNS);
+        columns.extend(self.missed.then_some("missed"));
+        if self.runs != Runs::None {
+            columns.extend(RUN_COLUMNS.map(|(_, alias)| alias));
+        }
+        columns
+    }
+}
+
+/// Lists of jobs and slots are padded to one of these lengths, so that there are few statements
+/// for a driver to prepare.
+const LENGTHS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
+
+/// The longest list of jobs in one statement. Far below what any database allows (SQLite: 32,766
+/// parameters).
+pub(super) const LONGEST: usize = LENGTHS[LENGTHS.len() - 1];
+
+/// The length that a list of `len` is padded to.
+pub(super) fn padded(len: usize) -> usize {
+    LENGTHS.into_iter().find(|length| *length >= len).unwrap_or(LONGEST)
+}
+
+/// The texts of all statements for one dialect and one set of tables.
+pub(super) struct Statements {
+    pub(super) dialect: Arc<dyn SqlDialect>,
+    pub(super) tables: Tables,
+    reads: Mutex<HashMap<(Scope, usize, usize), Arc<str>>>,
+    stamps: Mutex<HashMap<usize, Arc<str>>>,
+    pub(super) insert_job: Arc<str>,
+    pub(super) guard: Arc<str>,
+    pub(super) guard_grant: Arc<str>,
+    pub(super) guard_header: Arc<str>,
+    pub(super) guard_missed: Arc<str>,
+    pub(super) insert_run: Arc<str>,
+    pub(super) update_run: Arc<str>,
+    pub(super) update_run_body: Arc<str>,
+    pub(super) delete_run: Arc<str>,
+    pub(super) history: Arc<str>,
+    pub(super) schema_version: Arc<str>,
+    pub(super) insert_schema_version: Arc<str>,
+}
+
+/// The columns of a job that [`Statements::guard_header`] sets, in the order of its parameters.
+pub(super) const HEADER_SET: [&str; 13] = [
+    "schedule",
+    "schedule_prev",
+    "zone_tables",
+    "since",
+    "floor",
+    "fence",
+    "keep_ms",
+    "keep_slots",
+    "keep_window_ms",
+    "history_size",
+    "history_ttl_ms",
+    "ended",
+    "paused",
+];
+
+impl Statements {
+    pub(super) fn new(dialect: Arc<dyn SqlDialect>, tables: Tables) -> Statements {
+        let Tables { runs, jobs, schema } = tables.clone();
+        let text = |sql: String| Arc::<str>::from(dialect.placeholders(&sql));
+        let guard = |set: &[&str]| {
+            let set: String = set.iter().map(|column| format!(", {column} = ?")).collect();
+            text(format!(
+                "UPDATE {jobs} SET version = version + 1, stamp = ?{set} \
+                 WHERE namespace = ? AND job = ? AND version = ?"
+            ))
+        };
+        let header_and_missed: Vec<&str> = HEADER_SET.into_iter().chain(["missed"]).collect();
+        let insert = |table: &str, columns: &[&str]| {
+            format!(
+                "INSERT INTO {table} ({}) VALUES ({})",
+                columns.join(", "),
+                vec!["?"; columns.len()].join(", ")
+            )
+        };
+        let job_columns: Vec<&str> =
+            ["stamp"].into_iter().chain(header_and_missed.clone()).chain(JOB_KEY).collect();
+        let decided: Vec<&str> = RUN_COLUMNS.iter().map(|(name, _)| *name).skip(2).collect();
+        let run_columns: Vec<&str> =
+            decided.iter().copied().chain(BODY_COLUMNS).chain(RUN_KEY).collect();
+        let of_run = "WHERE namespace = ? AND job = ? AND slot = ? AND is_manual = ?";
+        let update = |columns: &[&str]| {
+            let set: Vec<String> = columns.iter().map(|column| format!("{column} = ?")).collect();
+            text(format!("UPDATE {runs} SET {} {of_run}", set.join(", ")))
+        };
+        let with_body: Vec<&str> = decided.iter().copied().chain(BODY_COLUMNS).collect();
+        let shown: Vec<&str> =
+            RUN_COLUMNS.iter().map(|(name, _)| *name).chain(BODY_COLUMNS).collect();
+        Statements {
+            insert_job: text(dialect.insert_if_absent(&insert(&jobs, &job_columns))),
+            guard: guard(&[]),
+            guard_grant: guard(&["fence", "ended"]),
+            guard_header: guard(&HEADER_SET),
+            guard_missed: guard(&header_and_missed),
+            insert_run: text(insert(&runs, &run_columns)),
+            update_run: update(&decided),
+            update_run_body: update(&with_body),
+            delete_run: text(format!("DELETE FROM {runs} {of_run}")),
+            history: text(format!(
+                "SELECT {} AS now_ms, {} FROM {runs} WHERE namespace = ? AND job = ? \
+                 ORDER BY slot DESC, is_manual DESC LIMIT ?",
+                dialect.now_ms(),
+                shown.join(", ")
+            )),
+            schema_version: text(format!("SELECT major, minor FROM {schema} WHERE id = 1")),
+            insert_schema_version: text(
+                dialect.insert_if_absent(&insert(&schema, &["id", "major", "minor"])),
+            ),
+            reads: Mutex::default(),
+            stamps: Mutex::default(),
+            tables,
+            dialect,
+        }
+    }
+
+    /// One unlocked statement that brings the header of `jobs` jobs, the runs of the scope, and
+    /// the store's clock: at least one row, also if no job is there.
+    pub(super) fn read(&self, scope: Scope, jobs: usize, slots: usize) -> Arc<str> {
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || self.dialect.placeholders(&self.read_text(scope, jobs, slots)).into();
+        reads.entry((scope, jobs, slots)).or_insert_with(make).clone()
+    }
+
+    fn read_text(&self, scope: Scope, jobs: usize, slots: usize) -> String {
+        let mut columns = vec![format!("{} AS now_ms", self.dialect.now_ms())];
+        columns.push("j.job AS job".to_owned());
+        let missed = scope.missed.then_some("missed");
+        columns.extend(JOB_COLUMNS.into_iter().chain(missed).map(|c| format!("j.{c} AS {c}")));
+        let slot = match slots {
+            1 => "r.slot = ?".to_owned(),
+            _ => format!("r.slot IN ({})", vec!["?"; slots].join(", ")),
+        };
+        let runs = match scope.runs {
+            Runs::None => None,
+            Runs::OfSlots => Some(format!(" AND {slot}")),
+            Runs::OfSlotsAndOpen => Some(format!(" AND ({slot} OR r.status IS NULL)")),
+            Runs::Open => Some(" AND r.status IS NULL".to_owned()),
+            Runs::All => Some(String::new()),
+        };
+        let join = runs.map(|condition| {
+            columns.extend(RUN_COLUMNS.map(|(name, alias)| format!("r.{name} AS {alias}")));
+            format!(
+                " LEFT JOIN {} r ON r.namespace = j.namespace AND r.job = j.job{condition}",
+                self.tables.runs
+            )
+        });
+        let job = match jobs {
+            1 => "j.job = ?".to_owned(),
+            _ => format!("j.job IN ({})", vec!["?"; jobs].join(", ")),
+        };
+        format!(
+            "SELECT {} FROM (SELECT 1 AS here) o LEFT JOIN {} j ON j.namespace = ? AND {job}{}",
+            columns.join(", "),
+            self.tables.jobs,
+            join.unwrap_or_default()
+        )
+    }
+
+    /// Reads the stamps of some jobs back, to see whose change it was.
+    pub(super) fn stamps(&self, jobs: usize) -> Arc<str> {
+        let mut stamps = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let text = format!(
+                "SELECT job, stamp FROM {} WHERE namespace = ? AND job IN ({}) {}",
+                self.tables.jobs,
+                vec!["?"; jobs].join(", "),
+                self.dialect.for_update()
+            );
+            self.dialect.placeholders(text.trim_end()).into()
+        };
+        stamps.entry(jobs).or_insert_with(make).clone()
+    }
+}
+
+/// What stands behind the other parameters of a statement about one job.
+pub(super) const JOB_KEY: [&str; 3] = ["namespace", "job", "version"];
+
+/// What stands behind the other parameters of a statement about one run.
+pub(super) const RUN_KEY: [&str; 4] = ["namespace", "job", "slot", "is_manual"];

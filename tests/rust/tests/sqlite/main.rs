@@ -1,0 +1,4 @@
+//! The SQL engine and the SQLite store, from outside.
+
+mod histories;
+mod store;
