@@ -201,7 +201,9 @@ async fn answer<B: Backend + RunStore>(backend: &B, ask: &Ask) -> String {
         Ask::Heartbeat(beats) => format!("{:?}", backend.heartbeat_all(beats).await),
         Ask::Finish(ends) => format!("{:?}", backend.finish_all(ends).await),
         Ask::Release(job, slot, token) => format!("{:?}", backend.release(job, *slot, token).await),
-        Ask::Cancel(job, slot, manual) => format!("{:?}", backend.cancel(job, *slot, *manual).await),
+        Ask::Cancel(job, slot, manual) => {
+            format!("{:?}", backend.cancel(job, *slot, *manual).await)
+        }
         Ask::SaveResult(job, result) => {
             format!("{:?}", backend.save_result(job, result, 3, None).await)
         }
@@ -211,7 +213,9 @@ async fn answer<B: Backend + RunStore>(backend: &B, ask: &Ask) -> String {
         }
         Ask::Active(job) => format!("{:?}", backend.active(job).await),
         Ask::Missed(job, range) => format!("{:?}", backend.record_missed(job, range).await),
-        Ask::Pause(job, request) => format!("{:?}", backend.set_paused(job, request.as_ref()).await),
+        Ask::Pause(job, request) => {
+            format!("{:?}", backend.set_paused(job, request.as_ref()).await)
+        }
         Ask::Forget(job) => format!("{:?}", backend.forget(job).await),
         Ask::History(job, limit) => format!("{:?}", backend.history(job, *limit).await),
     }

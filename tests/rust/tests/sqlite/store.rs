@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anarchon::backend::contract::{
-    Backend, ClaimInput, ClaimKind, JobLimits, Overlap, RunClaim,
-};
+use anarchon::backend::contract::{Backend, ClaimInput, ClaimKind, JobLimits, Overlap, RunClaim};
 use anarchon::backends::sqlite::{SqliteBackend, SqliteOptions};
 
 /// A directory that is removed when the test is over.
