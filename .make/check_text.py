@@ -21,7 +21,7 @@ RULES = [
     (
         "an address of a package registry",
         r"(?:.*/)?(?:package-lock\.json|[^/]*requirements[^/]*\.txt|[^/]*\.toml|\.npmrc)$",
-        r"(?i)\"resolved\"|--(?:extra-)?index-url|registry\s*=",
+        r"(?i)\"resolved\"|--(?:extra-)?index-url|(?<![\w-])registry\s*=",
     ),
 ]
 SELF = ".make/check_text.py"

@@ -1,0 +1,1 @@
+"""Every example of the documentation, run as a reader would run it."""
