@@ -5,8 +5,10 @@
 //! laptop that slept must know that its leases are over.
 #![expect(clippy::disallowed_methods, reason = "this is the one door to the clocks of the machine")]
 
-use std::sync::Arc;
+use std::any::Any;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -52,6 +54,9 @@ pub trait Clock: Send + Sync + 'static {
         None
     }
 
+    /// What belongs to this clock: the stores in memory that read their time from it.
+    fn shelf(&self) -> &Shelf;
+
     /// Whether this clock only moves when told to.
     fn is_manual(&self) -> bool {
         false
@@ -68,6 +73,9 @@ pub async fn sleep_for(clock: &dyn Clock, ms: i64) {
         let _woken = clock.sleep(Wake::mono(until)).await;
     }
 }
+
+/// Things by name, kept as long as the clock that they belong to.
+pub type Shelf = Mutex<HashMap<String, Arc<dyn Any + Send + Sync>>>;
 
 /// The clocks of the machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,6 +122,11 @@ impl Clock for SystemClock {
 
     fn mono_ms(&self) -> i64 {
         whole_ms(SystemClock::mono())
+    }
+
+    fn shelf(&self) -> &Shelf {
+        static SHELF: LazyLock<Shelf> = LazyLock::new(Shelf::default);
+        &SHELF
     }
 
     async fn sleep(&self, wake: Wake) -> Option<ActivityGuard> {

@@ -48,6 +48,15 @@ impl SharedBackend {
         Ok(())
     }
 
+    /// Opens the backend for reading, unless another user has initialised it.
+    ///
+    /// # Errors
+    /// Whatever `init_reader` of the backend says.
+    pub async fn init_reader(&self) -> Result<()> {
+        let users = self.users.lock().await;
+        if users.ready { Ok(()) } else { self.backend.init_reader().await }
+    }
+
     /// Counts one user less and closes the backend after the last one.
     ///
     /// # Errors
@@ -55,9 +64,10 @@ impl SharedBackend {
     pub async fn leave(&self) -> Result<()> {
         let mut users = self.users.lock().await;
         users.count = users.count.saturating_sub(1);
-        if users.count == 0 && std::mem::take(&mut users.ready) {
-            return self.backend.close().await;
+        if users.count > 0 {
+            return Ok(());
         }
-        Ok(())
+        users.ready = false;
+        self.backend.close().await
     }
 }

@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 /// `INVALID_OPTION` for a URL that names no store or has options that the store does not know. No
 /// message shows a URL's user info.
 pub fn open(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Backend>> {
-    let scheme = url.split(':').next().unwrap_or_default();
+    let (scheme, name) = url.split_once(':').unwrap_or((url, ""));
     match scheme {
-        "memory" => Ok(Arc::new(memory::MemoryBackend::new(clock.clone()))),
+        "memory" => Ok(Arc::new(memory::MemoryBackend::shared(clock, name))),
         "sqlite" => Ok(Arc::new(sqlite::SqliteBackend::from_url(url)?)),
         _ => Err(Error::option(format!(
             "the backend URL begins with {scheme:?}; allowed are memory: and sqlite:"

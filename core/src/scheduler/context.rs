@@ -17,6 +17,19 @@ pub trait Handler: Send + Sync {
     async fn run(&self, context: Arc<JobContext>) -> HandlerEnd;
 }
 
+/// An async function is a handler: it counts as entered when it is first polled.
+#[async_trait]
+impl<F, R> Handler for F
+where
+    F: Fn(Arc<JobContext>) -> R + Send + Sync,
+    R: Future<Output = HandlerEnd> + Send,
+{
+    async fn run(&self, context: Arc<JobContext>) -> HandlerEnd {
+        context.entered();
+        self(context).await
+    }
+}
+
 /// How a handler ended.
 #[derive(Clone, Debug)]
 pub enum HandlerEnd {

@@ -1,18 +1,38 @@
 //! The scheduler: when to claim, run, renew, back up, catch up and stop.
 
+mod backup;
 pub mod context;
+mod driver;
+mod explain;
+mod heartbeat;
 pub mod job;
+mod manual;
+mod missed;
 pub mod options;
+mod outbox;
+mod reading;
+mod run;
+mod slot;
+mod start;
+mod stop;
+mod timers;
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use serde::Serialize;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::contract::{ActiveRun, RunRecord};
-use crate::error::Result;
+use crate::backend::contract::{Backend, JobLimits, RunRecord};
+use crate::backend::guard::Guard;
+use crate::clock::Clock;
+use crate::error::{Code, Error, Result};
 use crate::events::Event;
 use crate::lease::model::{MissedRange, RunKey};
+use crate::random::Random;
+use crate::scheduler::driver::{Mailbox, Message};
+use crate::scheduler::slot::{Job, JobSpec, unknown_job};
 
 pub use context::{Cancellation, Handler, HandlerEnd, JobContext};
 pub use job::{JobDefinition, When};
@@ -24,7 +44,79 @@ pub struct Scheduler {
     inner: Arc<Inner>,
 }
 
-struct Inner {}
+/// What all handles of a scheduler share.
+struct Inner {
+    guard: Guard,
+    shared: Arc<SharedBackend>,
+    clock: Arc<dyn Clock>,
+    random: Arc<Random>,
+    namespace: String,
+    timezone: String,
+    defaults: JobOptions,
+    naming: crate::host::names::Naming,
+    places: i64,
+    start_timeout_ms: i64,
+    given_instance_id: Option<String>,
+    notice: Option<String>,
+    listeners: RwLock<Vec<Listener>>,
+    state: Mutex<State>,
+    /// Woken when a job's registration has an answer, or the scheduler stops.
+    registrations: Notify,
+    /// Runs whose handlers run in this process, held or not.
+    here: Mutex<HashSet<(Arc<str>, RunKey)>>,
+    /// Whether a reader has opened the store without a start.
+    reading: tokio::sync::Mutex<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: Vec<Registered>,
+    started: Option<Started>,
+    instance_id: Option<String>,
+}
+
+/// A job as it was added.
+struct Registered {
+    spec: JobSpec,
+    limits: JobLimits,
+    /// What the store said of it, in this start.
+    answer: Option<Result<()>>,
+}
+
+/// A start that has not been stopped.
+#[derive(Clone)]
+struct Started {
+    mailbox: Mailbox,
+    /// Whether jobs may be handed to the driver: the store has been reached.
+    open: bool,
+    /// Ends the tries to reach the store.
+    cancel: CancellationToken,
+    /// The process that started it.
+    pid: u32,
+}
+
+impl Inner {
+    fn emit(&self, event: &Event) {
+        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for listener in listeners {
+            listener(event);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store's word on a job.
+    fn registered(&self, name: &str, answer: Result<()>) {
+        let mut state = self.state();
+        if let Some(job) = state.jobs.iter_mut().find(|job| *job.spec.name == *name) {
+            job.answer = Some(answer);
+        }
+        drop(state);
+        self.registrations.notify_waiters();
+    }
+}
 
 /// What a stop left behind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -106,23 +198,64 @@ pub struct JobInfo {
 /// Called for every event, from the scheduler's own task: it must return at once.
 pub type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
 
-#[expect(unused_variables, clippy::unused_async, reason = "the bodies follow")]
 impl Scheduler {
-    /// A scheduler that has not started. Touches no file, socket or thread.
+    /// Checks a job as [`Scheduler::add`] does, but for the store's own `checkJob`, and answers
+    /// what the store will be told of it.
     ///
     /// # Errors
-    /// `INVALID_OPTION`, `BACKEND_REQUIRED`.
-    pub fn new(options: SchedulerOptions) -> Result<Scheduler> {
-        unimplemented!()
+    /// As [`Scheduler::add`].
+    pub fn check(&self, job: &JobDefinition) -> Result<JobLimits> {
+        self.judge(job).map(|(_, limits)| limits)
     }
 
-    /// Adds a job, before or after the start.
+    fn judge(&self, job: &JobDefinition) -> Result<(JobSpec, JobLimits)> {
+        let inner = &self.inner;
+        job::check_name(&job.name)?;
+        let named = |error: Error| error.in_context(&format!("job {:?}", job.name));
+        let options = job.options.or(&inner.defaults);
+        let timezone = job.options.timezone.clone().or_else(|| inner.defaults.timezone.clone());
+        let timezone = timezone.unwrap_or_else(|| inner.timezone.clone());
+        let schedule = job::read_schedule(&job.when, &job.options, &timezone, inner.naming);
+        let schedule = schedule.map_err(named)?;
+        let leases = inner.guard.has_leases();
+        let now = inner.clock.wall_ms();
+        let settings =
+            options::JobSettings::resolve(&options, &schedule, leases, now, inner.naming);
+        let settings = settings.map_err(named)?;
+        let limits = settings.limits(&job.name, &schedule, leases);
+        options::JobSettings::check_window(inner.guard.backend().as_ref(), &limits, inner.naming)?;
+        let spec = JobSpec {
+            name: Arc::from(job.name.as_str()),
+            timezone: schedule.zone().unwrap_or(&timezone).to_owned(),
+            schedule,
+            settings,
+            handler: job.handler.clone(),
+        };
+        Ok((spec, limits))
+    }
+
+    /// Adds a job, before or after the start. Answers warnings about its schedule.
     ///
     /// # Errors
     /// `INVALID_SCHEDULE`, `INVALID_OPTION`, `DUPLICATE_JOB`, `DEDUPE_WINDOW_TOO_SHORT`,
     /// `LEASES_REQUIRED`, and what the backend's `checkJob` says.
-    pub fn add(&self, job: JobDefinition) -> Result<()> {
-        unimplemented!()
+    pub fn add(&self, job: JobDefinition) -> Result<Vec<String>> {
+        let (spec, limits) = self.judge(&job)?;
+        self.inner.guard.backend().check_job(&limits)?;
+        let warnings = spec.schedule.warnings().to_vec();
+        let mut state = self.inner.state();
+        if state.jobs.iter().any(|known| known.spec.name == spec.name) {
+            return Err(Error::new(
+                Code::DuplicateJob,
+                format!("a job {:?} is registered already; give it another name", job.name),
+            ));
+        }
+        if let Some(started) = state.started.as_ref().filter(|started| started.open) {
+            let job = Job::new(spec.clone(), limits.clone());
+            started.mailbox.post(Message::Add(Box::new(job)));
+        }
+        state.jobs.push(Registered { spec, limits, answer: None });
+        Ok(warnings)
     }
 
     /// Removes a job from this instance; a run of it that has begun goes on.
@@ -130,31 +263,49 @@ impl Scheduler {
     /// # Errors
     /// `UNKNOWN_JOB`.
     pub fn remove(&self, name: &str) -> Result<()> {
-        unimplemented!()
+        let mut state = self.inner.state();
+        let at = state.jobs.iter().position(|job| *job.spec.name == *name);
+        let job = state.jobs.remove(at.ok_or_else(|| unknown_job(name))?);
+        if let Some(started) = &state.started {
+            started.mailbox.post(Message::Remove(job.spec.name));
+        }
+        drop(state);
+        self.inner.registrations.notify_waiters();
+        Ok(())
     }
 
     /// Calls `listener` for every event from now on.
     pub fn subscribe(&self, listener: Listener) {
-        unimplemented!()
-    }
-
-    /// Starts. With `wait` false returns at once and goes on trying to reach the store.
-    ///
-    /// Must be called within a tokio runtime: everything runs on it but the heartbeats.
-    ///
-    /// # Errors
-    /// `BACKEND_UNAVAILABLE`, `BACKEND_REFUSED`, `SCHEMA_TOO_NEW`, and what the backend says.
-    pub async fn start(&self, wait: bool) -> Result<()> {
-        unimplemented!()
+        self.inner.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener);
     }
 
     /// Stops: no new claims, `grace_ms` (default 20 s) for handlers, then cancellation and at most
     /// 5 s more. Repeating it waits for the same stop. Also closes a reader that never started.
     ///
     /// # Errors
-    /// What the backend's `close` says.
+    /// What the backend's `close` says, for a reader; else that is an `error` event.
     pub async fn stop(&self, grace_ms: Option<i64>) -> Result<StopReport> {
-        unimplemented!()
+        let started = self.inner.state().started.clone();
+        let Some(started) = started else {
+            self.stop_reading().await?;
+            return Ok(StopReport::default());
+        };
+        check_process(&started)?;
+        started.cancel.cancel();
+        let (reply, answer) = oneshot::channel();
+        let grace_ms = grace_ms.unwrap_or(GRACE_MS);
+        started.mailbox.post(Message::Stop { grace_ms, reply });
+        // A driver that is gone has stopped.
+        let report = answer.await.unwrap_or_default();
+        {
+            let mut state = self.inner.state();
+            if state.started.as_ref().is_some_and(|now| now.mailbox.is_same(&started.mailbox)) {
+                state.started = None;
+            }
+        }
+        self.inner.registrations.notify_waiters();
+        self.stop_reading().await?;
+        Ok(report)
     }
 
     /// Waits until the store knows every job.
@@ -162,7 +313,7 @@ impl Scheduler {
     /// # Errors
     /// What the store says of a job that it refuses; `STOPPED`.
     pub async fn ready(&self) -> Result<()> {
-        unimplemented!()
+        self.await_registrations(true).await
     }
 
     /// Runs a job here and now, and answers its record whatever its status.
@@ -170,68 +321,27 @@ impl Scheduler {
     /// # Errors
     /// `OVERLAP`, `UNKNOWN_JOB`, `STOPPED`.
     pub async fn run_now(&self, name: &str, how: RunNow) -> Result<RunRecord> {
-        unimplemented!()
-    }
-
-    /// The latest runs from all instances, newest first; works without a start.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn history(
-        &self,
-        name: &str,
-        limit: usize,
-        missed: bool,
-    ) -> Result<Vec<HistoryEntry>> {
-        unimplemented!()
-    }
-
-    /// The unfinished runs from all instances; works without a start.
-    ///
-    /// # Errors
-    /// What the store says; `LEASES_REQUIRED`.
-    pub async fn active(&self, name: &str) -> Result<Vec<ActiveRun>> {
-        unimplemented!()
-    }
-
-    /// Why a slot did or did not run; works without a start.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn explain(&self, name: &str, slot: i64) -> Result<Explanation> {
-        unimplemented!()
-    }
-
-    /// Pauses a job on the whole fleet.
-    ///
-    /// # Errors
-    /// What the store says; `LEASES_REQUIRED`.
-    pub async fn pause(&self, name: &str, reason: Option<String>) -> Result<()> {
-        unimplemented!()
-    }
-
-    /// Resumes a job on the whole fleet.
-    ///
-    /// # Errors
-    /// What the store says; `LEASES_REQUIRED`.
-    pub async fn resume(&self, name: &str) -> Result<()> {
-        unimplemented!()
-    }
-
-    /// Cancels unfinished runs of a job (one slot, or all), whoever holds them; how many it were.
-    ///
-    /// # Errors
-    /// What the store says; `LEASES_REQUIRED`.
-    pub async fn cancel(&self, name: &str, slot: Option<i64>) -> Result<usize> {
-        unimplemented!()
-    }
-
-    /// Drops a job's records and definition from the store.
-    ///
-    /// # Errors
-    /// `OVERLAP` while a run is unfinished; what the store says; `LEASES_REQUIRED`.
-    pub async fn forget(&self, name: &str) -> Result<()> {
-        unimplemented!()
+        let mailbox = {
+            let state = self.inner.state();
+            let started = state.started.as_ref().ok_or_else(not_started)?;
+            check_process(started)?;
+            if !state.jobs.iter().any(|job| *job.spec.name == *name) {
+                return Err(unknown_job(name));
+            }
+            if self.inner.places == 0 {
+                let option = self.inner.naming.write("maxConcurrentRuns");
+                return Err(Error::option(format!(
+                    "{option} is 0: this scheduler registers and reads only; give it at least 1"
+                )));
+            }
+            if !started.open {
+                return Err(Error::unavailable("the store has not been reached yet"));
+            }
+            started.mailbox.clone()
+        };
+        let (reply, answer) = oneshot::channel();
+        mailbox.post(Message::RunNow { name: name.to_owned(), how, reply });
+        answer.await.unwrap_or_else(|_gone| Err(not_started()))
     }
 
     /// The next slots of a job, strictly after `from` (ms; default now).
@@ -239,37 +349,101 @@ impl Scheduler {
     /// # Errors
     /// `UNKNOWN_JOB`.
     pub fn next_slots(&self, name: &str, count: usize, from: Option<i64>) -> Result<Vec<i64>> {
-        unimplemented!()
+        let state = self.inner.state();
+        let job = state.jobs.iter().find(|job| *job.spec.name == *name);
+        let schedule = &job.ok_or_else(|| unknown_job(name))?.spec.schedule;
+        let first = schedule.next(from.unwrap_or_else(|| self.inner.clock.wall_ms()));
+        Ok(std::iter::successors(first, |slot| schedule.next(*slot)).take(count).collect())
     }
 
     /// The registered jobs, in the order of their registration.
     pub fn jobs(&self) -> Vec<JobInfo> {
-        unimplemented!()
+        let state = self.inner.state();
+        let info = |job: &Registered| JobInfo {
+            name: job.spec.name.to_string(),
+            schedule: job.spec.schedule.describe(),
+            timezone: job.spec.schedule.zone().map(str::to_owned),
+            ready: matches!(job.answer, Some(Ok(()))),
+        };
+        state.jobs.iter().map(info).collect()
     }
 
     /// Whether the scheduler has been started and not stopped.
     pub fn running(&self) -> bool {
-        unimplemented!()
+        self.inner.state().started.is_some()
     }
 
     /// The instance id; drawn by the start if none was given.
     pub fn instance_id(&self) -> Option<String> {
-        unimplemented!()
+        let state = self.inner.state();
+        state.instance_id.clone().or_else(|| self.inner.given_instance_id.clone())
     }
 
     /// The name of the backend, for example `sqlite`.
     pub fn backend_name(&self) -> String {
-        unimplemented!()
+        self.inner.guard.backend().name()
+    }
+
+    /// The backend as this scheduler uses it: under its own namespace.
+    pub fn backend(&self) -> Arc<dyn Backend> {
+        self.inner.guard.backend().clone()
     }
 
     /// The clock of this scheduler.
-    pub fn clock(&self) -> Arc<dyn crate::clock::Clock> {
-        unimplemented!()
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.inner.clock.clone()
+    }
+
+    /// What a user should be warned of, if anything: the embedded default is in use.
+    pub fn notice(&self) -> Option<&str> {
+        self.inner.notice.as_deref()
+    }
+
+    /// One line for the log at a start: store, namespace, instance, capabilities.
+    pub fn summary(&self) -> String {
+        let leases = if self.inner.guard.has_leases() { "leases" } else { "claims without leases" };
+        format!(
+            "store {}, namespace {}, instance {}, {leases}",
+            self.backend_name(),
+            self.inner.namespace,
+            self.instance_id().unwrap_or_default(),
+        )
     }
 
     /// Cuts everything off at once, without a word to the store, as the end of the process would:
     /// handlers are cancelled, nothing is released. For a host whose event loop is gone.
     pub fn abort(&self) {
-        unimplemented!()
+        let started = self.inner.state().started.take();
+        if let Some(started) = started {
+            started.cancel.cancel();
+            started.mailbox.post(Message::Abort);
+        }
+        self.inner.registrations.notify_waiters();
     }
 }
+
+/// How long handlers have when a scheduler stops (ms).
+const GRACE_MS: i64 = 20_000;
+
+fn not_started() -> Error {
+    Error::new(Code::Stopped, "the scheduler is not running; call start() first")
+}
+
+/// A started scheduler is of no use in a child process: its threads stayed behind.
+fn check_process(started: &Started) -> Result<()> {
+    if started.pid == std::process::id() {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::Forked,
+        format!(
+            "this scheduler was started in process {} and is used in its child {}; create it before \
+             the fork, if you like, but start it after",
+            started.pid,
+            std::process::id()
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests;

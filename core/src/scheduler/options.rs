@@ -47,6 +47,62 @@ pub struct SchedulerOptions {
     pub naming: Naming,
 }
 
+/// The options of a scheduler that are plain values, in the order of the documentation.
+const SCHEDULER_OPTIONS: [&str; 6] =
+    ["namespace", "instanceId", "timezone", "defaults", "maxConcurrentRuns", "startTimeoutMs"];
+
+impl SchedulerOptions {
+    /// The camelCase names of the options that are plain values.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SCHEDULER_OPTIONS.into_iter()
+    }
+
+    /// Reads the options that are plain values, as a user wrote them; `others` names those that
+    /// the language's own layer takes (`backend`, `clock` …), for the message about an unknown one.
+    ///
+    /// # Errors
+    /// `INVALID_OPTION`.
+    pub fn from_json(
+        given: &Map<String, Value>,
+        others: &[&str],
+        naming: Naming,
+    ) -> Result<SchedulerOptions> {
+        let mut options = SchedulerOptions { naming, ..SchedulerOptions::default() };
+        for (name, value) in given {
+            let known = SCHEDULER_OPTIONS.iter().find(|camel| naming.write(camel) == *name);
+            let Some(camel) = known else {
+                let names: Vec<String> =
+                    SCHEDULER_OPTIONS.iter().chain(others).map(|n| naming.write(n)).collect();
+                return Err(Error::option(format!(
+                    "there is no scheduler option {name:?}{}; the options are {}",
+                    nearest(name, &names),
+                    names.join(", ")
+                )));
+            };
+            if value.is_null() {
+                continue;
+            }
+            let field = Field { name: naming.write(camel), value, naming };
+            match *camel {
+                "namespace" => field.text(&mut options.namespace)?,
+                "instanceId" => field.text(&mut options.instance_id)?,
+                "timezone" => field.text(&mut options.timezone)?,
+                "maxConcurrentRuns" => {
+                    field.count(0, 1_000_000, &mut options.max_concurrent_runs)?;
+                }
+                "startTimeoutMs" => field.duration(0, &mut options.start_timeout_ms)?,
+                _ => {
+                    let given =
+                        value.as_object().ok_or_else(|| field.wrong("an object of job options"))?;
+                    options.defaults = JobOptions::from_json(given, naming)
+                        .map_err(|error| error.in_context(&field.name))?;
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
 /// Further tries by the same holder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retries {
@@ -401,6 +457,18 @@ impl JobSettings {
         self.max_late_ms.unwrap_or_else(|| period.unwrap_or(0).clamp(10_000, 600_000))
     }
 
+    /// How long after its time any slot may be started (ms), if it is the same for all.
+    pub fn uniform_late_ms(&self, schedule: &Schedule) -> Option<i64> {
+        match (self.jitter_ms, self.max_late_ms, schedule) {
+            (Some(jitter), Some(late), _) => Some(jitter + late),
+            (_, _, Schedule::Every(_)) => {
+                let period = Some(self.longest_period);
+                Some(self.jitter_ms(period) + self.max_late_ms(period))
+            }
+            _ => None,
+        }
+    }
+
     /// The last instant at which a slot may be started (ms, the store's clock).
     pub fn not_after_ms(&self, schedule: &Schedule, slot: i64) -> i64 {
         let period = schedule.period(slot);
@@ -429,11 +497,11 @@ impl JobSettings {
         }
     }
 
-    /// Refuses a job whose claims the store would forget too soon, and what the store refuses.
+    /// Refuses a job whose claims the store would forget too soon.
     ///
     /// # Errors
-    /// `DEDUPE_WINDOW_TOO_SHORT` with the numbers, or whatever `check_job` says.
-    pub fn check_against(backend: &dyn Backend, limits: &JobLimits, naming: Naming) -> Result<()> {
+    /// `DEDUPE_WINDOW_TOO_SHORT` with the numbers.
+    pub fn check_window(backend: &dyn Backend, limits: &JobLimits, naming: Naming) -> Result<()> {
         let late = limits.jitter_ms + limits.max_late_ms;
         if let Some(window) = backend.dedupe_window_ms()
             && late >= window
@@ -453,7 +521,7 @@ impl JobSettings {
                 ),
             ));
         }
-        backend.check_job(limits)
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 
-use crate::clock::{Activity, ActivityGuard, Clock, Wake};
+use crate::clock::{Activity, ActivityGuard, Clock, Shelf, Wake};
 
 /// A clock for tests. Several schedulers may share one.
 ///
@@ -21,6 +21,7 @@ pub struct ManualClock {
 struct Inner {
     times: Mutex<Times>,
     activity: Activity,
+    shelf: Shelf,
 }
 
 struct Times {
@@ -67,7 +68,11 @@ impl ManualClock {
     pub fn new(wall_ms: i64) -> ManualClock {
         let times =
             Times { mono_ms: 0, wall_offset_ms: wall_ms, next_id: 0, sleepers: BTreeMap::new() };
-        let inner = Inner { times: Mutex::new(times), activity: Activity::default() };
+        let inner = Inner {
+            times: Mutex::new(times),
+            activity: Activity::default(),
+            shelf: Shelf::default(),
+        };
         ManualClock { inner: Arc::new(inner) }
     }
 
@@ -159,6 +164,10 @@ impl Clock for ManualClock {
 
     fn activity(&self) -> Option<&Activity> {
         Some(&self.inner.activity)
+    }
+
+    fn shelf(&self) -> &Shelf {
+        &self.inner.shelf
     }
 
     fn is_manual(&self) -> bool {

@@ -62,6 +62,19 @@ impl MemoryBackend {
         }
     }
 
+    /// The store of this name that belongs to `clock`: `memory:` names the nameless one. All
+    /// schedulers of a process (or of a manual clock) that name it share it.
+    pub fn shared(clock: &Arc<dyn Clock>, name: &str) -> MemoryBackend {
+        let mut shelf = clock.shelf().lock().unwrap_or_else(PoisonError::into_inner);
+        let stored = shelf.get(name).and_then(|any| any.downcast_ref::<MemoryBackend>());
+        if let Some(stored) = stored {
+            return stored.clone();
+        }
+        let fresh = MemoryBackend::new(clock.clone());
+        shelf.insert(name.to_owned(), Arc::new(fresh.clone()));
+        fresh
+    }
+
     fn with_job<T>(&self, job: &str, act: impl FnOnce(&mut Job, i64) -> T) -> T {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.wall_ms();

@@ -1,0 +1,241 @@
+//! Slots that nobody ran: which they are, and why.
+//!
+//! Counted, not walked: a year of missed minutes costs the same as one.
+
+use std::collections::BTreeSet;
+
+use crate::backend::contract::Survey;
+use crate::events::{Event, MissedEvent, MissedReason};
+use crate::lease::model::MissedRange;
+use crate::schedule::Schedule;
+use crate::scheduler::driver::{Driver, Message};
+use crate::scheduler::timers::JobId;
+
+/// What this instance knows of a job's missed slots.
+#[derive(Default)]
+pub(super) struct Missed {
+    /// Every slot before this one is recorded, reported, or to be made up for.
+    accounted: Option<i64>,
+    /// Why slots may come to be missed here, as ranges in the order of their noticing.
+    hints: Vec<(i64, i64, MissedReason)>,
+    /// Ranges that have been told apart from the account.
+    told: Vec<(i64, i64)>,
+}
+
+/// How many ranges are remembered.
+const REMEMBERED: usize = 64;
+
+impl Missed {
+    /// A slot could not be asked for; if it comes to be missed, this is why.
+    pub(super) fn hint(&mut self, slot: i64, reason: MissedReason) {
+        match self.hints.last_mut() {
+            Some((from, to, same)) if *same == reason => {
+                *from = (*from).min(slot);
+                *to = (*to).max(slot);
+            }
+            _ => self.hints.push((slot, slot, reason)),
+        }
+        let extra = self.hints.len().saturating_sub(REMEMBERED);
+        self.hints.drain(..extra);
+    }
+
+    /// A slot has been told already.
+    fn tell(&mut self, slot: i64, period: i64) {
+        match self.told.last_mut() {
+            Some((from, to)) if *from <= slot && slot <= to.saturating_add(period) => {
+                *to = (*to).max(slot);
+            }
+            _ => self.told.push((slot, slot)),
+        }
+        let extra = self.told.len().saturating_sub(REMEMBERED);
+        self.told.drain(..extra);
+    }
+
+    fn reason(&self, slot: i64) -> MissedReason {
+        let known = self.hints.iter().rev().find(|(from, to, _)| *from <= slot && slot <= *to);
+        known.map_or(MissedReason::NoInstance, |(_, _, reason)| *reason)
+    }
+}
+
+/// Ranges of instants, half open.
+type Ranges = Vec<(i64, i64)>;
+
+/// `ranges` without what lies in `hole`, both half open.
+fn without(ranges: Ranges, hole: (i64, i64)) -> Ranges {
+    let mut left = Vec::with_capacity(ranges.len() + 1);
+    for (from, to) in ranges {
+        if hole.1 <= from || to <= hole.0 {
+            left.push((from, to));
+            continue;
+        }
+        if from < hole.0 {
+            left.push((from, hole.0));
+        }
+        if hole.1 < to {
+            left.push((hole.1, to));
+        }
+    }
+    left
+}
+
+/// The newest `limit` slots without a record in `(now - window, now]`, ascending: the set that all
+/// replicas compute the same.
+pub(super) fn wanted(
+    schedule: &Schedule,
+    survey: &Survey,
+    limit: usize,
+    window_ms: i64,
+) -> BTreeSet<i64> {
+    let now = survey.now_ms;
+    let oldest = survey
+        .since
+        .max(survey.floor.saturating_add(1))
+        .max(now.saturating_sub(window_ms).saturating_add(1));
+    let pauses = survey.missed.iter().filter(|range| range.reason == "paused");
+    let mut pauses: Vec<(i64, i64)> = pauses.map(|range| (range.from, range.to)).collect();
+    pauses.extend(survey.paused.iter().map(|paused| (paused.since, i64::MAX)));
+    let mut set = BTreeSet::new();
+    let mut before = now.saturating_add(1);
+    while set.len() < limit {
+        let Some(slot) = schedule.prev(before).filter(|slot| *slot >= oldest) else { break };
+        before = slot;
+        if let Some((from, _)) = pauses.iter().find(|(from, to)| *from <= slot && slot <= *to) {
+            // A pause is not made up for.
+            before = slot.min(*from);
+            continue;
+        }
+        if survey.slots.binary_search(&slot).is_err() {
+            set.insert(slot);
+        }
+    }
+    set
+}
+
+impl Driver {
+    /// Accounts for every slot that is too late: recorded, to be made up for, or reported once.
+    pub(super) fn account(&mut self, id: JobId, survey: &Survey) {
+        let leases = self.leases;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let schedule = &job.spec.schedule;
+        let settings = job.settings();
+        let limit = usize::try_from(settings.catch_up_limit).unwrap_or(0);
+        let late_end = job.first_in_time(survey.now_ms);
+        let mut set = wanted(schedule, survey, limit, settings.catch_up_window_ms);
+        set.retain(|slot| *slot < late_end);
+        let known = known_ranges(&job.missed, survey);
+        let is_known = |slot: i64| known.iter().any(|(from, to)| *from <= slot && slot < *to);
+        let dropped: Vec<i64> = job
+            .catch_up
+            .iter()
+            .copied()
+            .filter(|slot| !set.contains(slot) && *slot > survey.floor && !is_known(*slot))
+            .filter(|slot| survey.slots.binary_search(slot).is_err() && !job.asked.contains(slot))
+            .collect();
+        let oldest = survey.since.max(survey.floor.saturating_add(1));
+        let from = job.missed.accounted.unwrap_or(oldest).max(oldest);
+        let mut open: Ranges = if from < late_end { vec![(from, late_end)] } else { Vec::new() };
+        let recorded = survey.slots.iter().chain(survey.runs.iter().map(|run| &run.slot));
+        for slot in recorded.chain(&set) {
+            open = without(open, (*slot, slot.saturating_add(1)));
+        }
+        for hole in known {
+            open = without(open, hole);
+        }
+        job.missed.accounted = Some(job.missed.accounted.unwrap_or(late_end).max(late_end));
+        if leases {
+            // What is on its way stays in the set until it is answered.
+            set.extend(job.catch_up.iter().filter(|slot| job.asked.contains(slot)));
+            job.catch_up = set;
+        }
+        let mut reports = reports(schedule, &job.missed, survey, &open);
+        for slot in dropped {
+            reports.push((MissedReason::Dropped, slot, slot, 1));
+        }
+        job.missed.hints.retain(|(_, to, _)| *to >= late_end);
+        job.missed.told.retain(|(_, to)| *to >= from);
+        for (reason, first, last, count) in reports {
+            self.report(id, reason, first, last, count);
+        }
+    }
+
+    /// Reports a single slot, and remembers that it has been told.
+    pub(super) fn report_one(&mut self, id: JobId, slot: i64, reason: MissedReason) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let period = job.spec.schedule.period(slot).unwrap_or(0);
+        job.missed.tell(slot, period);
+        self.report(id, reason, slot, slot, 1);
+    }
+
+    fn report(&mut self, id: JobId, reason: MissedReason, from: i64, to: i64, count: u64) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let range = MissedRange {
+            from,
+            to,
+            count,
+            reason: reason.as_str().to_owned(),
+            by: self.instance_id.to_string(),
+            at: self.clock.wall_ms(),
+        };
+        // Told before it is kept: a record without an event would be silence.
+        self.emit(Event::Missed(MissedEvent { job: job.name.to_string(), range: range.clone() }));
+        if !self.leases || reason == MissedReason::Paused {
+            return;
+        }
+        let (guard, name) = (self.guard.clone(), job.name.clone());
+        let mailbox = self.mailbox.clone();
+        let working = crate::clock::busy(&*self.clock);
+        tokio::spawn(async move {
+            if let Err(error) = guard.record_missed(&name, &range).await {
+                mailbox.post(Message::Failed { job: Some(name), error });
+            }
+            drop(working);
+        });
+    }
+}
+
+/// What has been reported, here or by others, as half-open ranges.
+fn known_ranges(missed: &Missed, survey: &Survey) -> Ranges {
+    let stored = survey.missed.iter().map(|range| (range.from, range.to.saturating_add(1)));
+    let told = missed.told.iter().map(|(from, to)| (*from, to.saturating_add(1)));
+    stored.chain(told).collect()
+}
+
+/// The open ranges as reports: one for each reason, with its first and last slot and their count.
+fn reports(
+    schedule: &Schedule,
+    missed: &Missed,
+    survey: &Survey,
+    open: &[(i64, i64)],
+) -> Vec<(MissedReason, i64, i64, u64)> {
+    let paused_since = survey.paused.as_ref().map_or(i64::MAX, |paused| paused.since);
+    let mut cuts: Vec<i64> = vec![paused_since];
+    for (from, to, _) in &missed.hints {
+        cuts.extend([*from, to.saturating_add(1)]);
+    }
+    let mut reports: Vec<(MissedReason, i64, i64, u64)> = Vec::new();
+    for (from, to) in open {
+        let mut edges: Vec<i64> = cuts.iter().copied().filter(|c| from < c && c < to).collect();
+        edges.extend([*from, *to]);
+        edges.sort_unstable();
+        edges.dedup();
+        for pair in edges.windows(2) {
+            let count = schedule.count(pair[0], pair[1]);
+            let first = schedule.next(pair[0].saturating_sub(1));
+            let (Some(first), Some(last)) = (first, schedule.prev(pair[1])) else { continue };
+            if count == 0 {
+                continue;
+            }
+            let reason =
+                if first >= paused_since { MissedReason::Paused } else { missed.reason(first) };
+            match reports.iter_mut().find(|(same, ..)| *same == reason) {
+                Some(report) => {
+                    report.1 = report.1.min(first);
+                    report.2 = report.2.max(last);
+                    report.3 += count;
+                }
+                None => reports.push((reason, first, last, count)),
+            }
+        }
+    }
+    reports
+}
