@@ -11,6 +11,7 @@ use crate::scheduler::{
     SchedulerOptions, When,
 };
 use crate::testing::ManualClock;
+use crate::testing::manual_clock::START_MS;
 
 /// Several schedulers on one clock and one store, and what they did.
 pub(super) struct Fleet {
@@ -22,7 +23,7 @@ pub(super) struct Fleet {
 
 impl Fleet {
     pub(super) fn of(ids: &[&str]) -> Fleet {
-        Fleet::with(ManualClock::default(), ids)
+        Fleet::with(ManualClock::new(START_MS + 500), ids)
     }
 
     pub(super) fn with(clock: ManualClock, ids: &[&str]) -> Fleet {
@@ -109,7 +110,7 @@ async fn three_replicas_run_each_slot_once() {
     fleet.job("tick", every("1s"), &json!({}));
     fleet.start().await;
     fleet.clock.advance(10_500).await;
-    let start = crate::testing::manual_clock::START_MS;
+    let start = START_MS;
     let expected: Vec<i64> = (1..=10).map(|n| start + n * 1_000).collect();
     assert_eq!(fleet.slots(), expected);
     let history = fleet.schedulers[0].history("tick", 20, false).await.unwrap();
