@@ -38,7 +38,8 @@ lint: ## formatters, linters, type checkers, licences of what is linked in
 dist: ## dist/anarchon-*.whl and dist/anarchon-*.tgz for this platform, tried in fresh folders
 	@.make/dist.sh "$${PROFILE:-release}"
 
-bench: build-release ## lateness, claims per second, the cost of the bridges, 10,000 jobs
+bench: ## lateness, claims per second, the cost of the bridges, 10,000 jobs
+	@PROFILE=$${PROFILE:-release} $(MAKE) build
 	@$(BIN)/python bench/run.py
 
 clean: ## remove what was built and installed, but for cargo's target folder
@@ -80,23 +81,22 @@ tools-python: need-python .build/venv.stamp
 	@touch $@
 
 tools-node: need-node .build/node.stamp
-.build/node.stamp: $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json
+.build/node.stamp: $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json tests/docs/package-lock.json
 	@echo "installing the Node tools into $(NODE_DIR)/node_modules"
 	@mkdir -p .build && cd $(NODE_DIR) && npm ci --no-audit --no-fund --loglevel=error
+	@cd tests/docs && npm ci --no-audit --no-fund --loglevel=error
 	@.make/link-node.sh
 	@touch $@
 
 # --- what they build: one cargo call, so that tests, demo and both bindings share every crate -----
 
-.PHONY: build build-release build-native build-python build-node
+.PHONY: build build-native build-python build-node
 build: build-python build-node
 build-native: need-rust tools-python
 	@.make/build-native.sh "$${PROFILE:-dev}"
 build-python: build-native
 build-node: build-native tools-node
 	@.make/build-node.sh
-build-release:
-	@PROFILE=release $(MAKE) build
 
 # --- lint, part by part ---------------------------------------------------------------------------
 

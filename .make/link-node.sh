@@ -4,7 +4,5 @@ set -eu
 cd "$(dirname "$0")/.."
 mkdir -p node_modules
 ln -sfn ../bindings-node node_modules/anarchon
-# The compiler and the type definitions for the examples of the docs.
-for name in typescript @types; do
-    [ ! -e "bindings-node/node_modules/$name" ] || ln -sfn "../bindings-node/node_modules/$name" "node_modules/$name"
-done
+# What the examples of the docs import besides.
+ln -sfn ../tests/docs/node_modules/express node_modules/express

@@ -124,7 +124,7 @@ def test_a_killed_holders_run_is_taken_over_within_its_lease_and_two_seconds(
         2,
         1,
     )
-    assert played.run["by"] == second.by
+    assert played.run["held_by"] == second.by
 
 
 @pytest.mark.parametrize("victim", [of(stopped, victim) for victim in EACH_LANGUAGE])

@@ -184,7 +184,7 @@ def assert_each_once(fleet: Fleet, job: str, slots: list[int]) -> None:
     by = {line.slot: line.by for line in fleet.lines("start", job=job)}
     for slot in slots:
         run = stored[slot]
-        told = (run["status"], run["attempt"], run["by"])
+        told = (run["status"], run["attempt"], run["held_by"])
         assert told == ("succeeded", 1, by[slot]), f"the store says of {slot}: {run}"
 
 

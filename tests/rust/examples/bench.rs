@@ -1,0 +1,295 @@
+//! The Rust part of `make bench`: one JSON line per figure on standard output.
+//!
+//! Figures that are compared are measured in turn, in this one process, on the same settings.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    reason = "a benchmark reads the machine's clock, and rounds"
+)]
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anarchon::Result;
+use anarchon::backend::contract::{Backend, ClaimInput, ClaimKind, JobLimits, Overlap, RunClaim};
+use anarchon::backends::sqlite::SqliteBackend;
+use anarchon::host::names::Naming;
+use anarchon::lease::model::Status;
+use anarchon::scheduler::{
+    BackendSource, Handler, HandlerEnd, JobContext, JobDefinition, JobOptions, RunNow, Scheduler,
+    SchedulerOptions, When,
+};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Executor};
+
+const JOBS: usize = 16;
+const ROUNDS: usize = 7;
+const CLAIMS_PER_ROUND: usize = 320;
+
+fn tell(name: &str, value: f64, unit: &str) {
+    println!("{}", json!({ "language": "rust", "name": name, "value": value, "unit": unit }));
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn percentile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len() - 1;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
+    let index = (share * last as f64).ceil() as usize;
+    sorted[index.min(last)]
+}
+
+fn now_ms() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs_f64() * 1_000.0
+}
+
+fn whole_now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Resident memory of this process (KiB).
+fn resident_kib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse().ok()).unwrap_or(0.0)
+}
+
+fn claim_of(job: &str, slot: i64, token: &str) -> RunClaim {
+    RunClaim {
+        input: ClaimInput {
+            job: job.to_owned(),
+            slot,
+            token: token.to_owned(),
+            instance_id: "bench".to_owned(),
+            history_size: 20,
+            history_ttl_ms: None,
+            lease_ms: Some(30_000),
+            overlap: Some(Overlap::Allow),
+            force: None,
+            max_early_ms: Some(2_000),
+            asked_at: None,
+        },
+        kind: ClaimKind::Slot,
+        max_takeovers: 2,
+        not_after_ms: Some(i64::MAX),
+    }
+}
+
+/// A connection with the settings of the SQLite store, for the bare statements.
+async fn bare_connection(path: &Path) -> sqlx::Result<SqliteConnection> {
+    let mut bare = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .busy_timeout(Duration::from_millis(20))
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .disable_statement_logging()
+        .connect()
+        .await?;
+    bare.execute(
+        "CREATE TABLE claims (job TEXT, slot INTEGER, token TEXT, PRIMARY KEY (job, slot)) \
+         WITHOUT ROWID",
+    )
+    .await?;
+    Ok(bare)
+}
+
+/// Winners and losers per second, against the bare statement that could decide the same.
+async fn claims(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let ours = SqliteBackend::from_url(&format!("sqlite://{}", folder.join("ours.db").display()))?;
+    ours.init().await?;
+    let runs = ours.runs().ok_or("the SQLite store has leases")?;
+    let jobs: Vec<String> = (0..JOBS).map(|number| format!("job-{number}")).collect();
+    for job in &jobs {
+        let limits = JobLimits { name: job.clone(), history_size: 20, ..JobLimits::default() };
+        ours.prepare_job(&limits).await?;
+    }
+    let mut bare = bare_connection(&folder.join("bare.db")).await?;
+
+    let mut speeds: [Vec<f64>; 4] = Default::default();
+    let mut slot = whole_now_ms() - 100_000_000;
+    for _ in 0..ROUNDS {
+        let first = slot;
+        let begin = Instant::now();
+        for number in 0..CLAIMS_PER_ROUND {
+            let (job, at) = (&jobs[number % JOBS], first + number as i64);
+            sqlx::query("INSERT INTO claims VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
+                .bind(job)
+                .bind(at)
+                .bind("token")
+                .execute(&mut bare)
+                .await?;
+        }
+        speeds[0].push(CLAIMS_PER_ROUND as f64 / begin.elapsed().as_secs_f64());
+
+        // A run that has begun also ends, or the job would collect unfinished ones; only the
+        // claims are timed.
+        let mut spent = Duration::ZERO;
+        for batch in 0..CLAIMS_PER_ROUND / JOBS {
+            let at = first + batch as i64;
+            let begin = Instant::now();
+            for job in &jobs {
+                let outcome = runs.claim(&claim_of(job, at, "winner")).await?;
+                assert_eq!(outcome.kind.as_str(), "won");
+            }
+            spent += begin.elapsed();
+            for job in &jobs {
+                runs.finish(job, at, "winner", Status::Succeeded, None).await?;
+            }
+        }
+        speeds[1].push(CLAIMS_PER_ROUND as f64 / spent.as_secs_f64());
+
+        let begin = Instant::now();
+        for number in 0..CLAIMS_PER_ROUND {
+            sqlx::query("SELECT token FROM claims WHERE job = ? AND slot = ?")
+                .bind(&jobs[number % JOBS])
+                .bind(first + number as i64)
+                .fetch_optional(&mut bare)
+                .await?;
+        }
+        speeds[2].push(CLAIMS_PER_ROUND as f64 / begin.elapsed().as_secs_f64());
+
+        let begin = Instant::now();
+        for number in 0..CLAIMS_PER_ROUND {
+            let claim = claim_of(&jobs[number % JOBS], first, "loser");
+            let outcome = runs.claim(&claim).await?;
+            assert_ne!(outcome.kind.as_str(), "won");
+        }
+        speeds[3].push(CLAIMS_PER_ROUND as f64 / begin.elapsed().as_secs_f64());
+        slot += CLAIMS_PER_ROUND as i64;
+    }
+    let [insert, won, select, lost] = speeds.map(median);
+    tell("sqlite: bare INSERT … ON CONFLICT DO NOTHING", insert, "/s");
+    tell("sqlite: claims won", won, "/s");
+    tell("sqlite: bare SELECT", select, "/s");
+    tell("sqlite: claims lost", lost, "/s");
+    ours.close().await?;
+    Ok(())
+}
+
+/// Notes how late it was entered.
+struct Note {
+    late: Arc<Mutex<Vec<f64>>>,
+}
+
+#[async_trait]
+impl Handler for Note {
+    async fn run(&self, context: Arc<JobContext>) -> HandlerEnd {
+        let late = now_ms() - context.slot as f64;
+        context.entered();
+        self.late.lock().expect("no holder panics").push(late);
+        HandlerEnd::Returned(None)
+    }
+}
+
+fn scheduler(url: &str, id: &str) -> Result<Scheduler> {
+    Scheduler::new(SchedulerOptions {
+        backend: Some(BackendSource::Url(url.to_owned())),
+        instance_id: Some(id.to_owned()),
+        ..SchedulerOptions::default()
+    })
+}
+
+fn job(name: &str, interval: &str, options: &Value, late: &Arc<Mutex<Vec<f64>>>) -> JobDefinition {
+    let options = options.as_object().cloned().unwrap_or_default();
+    JobDefinition {
+        name: name.to_owned(),
+        when: When::Every(Value::from(interval)),
+        options: JobOptions::from_json(&options, Naming::Camel).expect("the options are right"),
+        handler: Arc::new(Note { late: late.clone() }),
+    }
+}
+
+/// How long after its slot a handler is entered: one job every 100 ms, no jitter.
+async fn lateness(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let mut bare = bare_connection(&folder.join("timer.db")).await?;
+    let mut timer = Vec::new();
+    for _ in 0..100 {
+        let now = now_ms();
+        let slot = (now / 100.0).floor() * 100.0 + 100.0;
+        tokio::time::sleep(Duration::from_secs_f64((slot - now) / 1_000.0)).await;
+        sqlx::query("INSERT INTO claims VALUES ('tick', ?, 'token') ON CONFLICT DO NOTHING")
+            .bind(slot)
+            .execute(&mut bare)
+            .await?;
+        timer.push(now_ms() - slot);
+    }
+    tell("lateness p50: bare timer and INSERT", percentile(&timer, 0.5), "ms");
+    tell("lateness p99: bare timer and INSERT", percentile(&timer, 0.99), "ms");
+
+    let url = format!("sqlite://{}", folder.join("lateness.db").display());
+    let late = Arc::default();
+    let scheduler = scheduler(&url, "bench")?;
+    scheduler.add(job("tick", "100ms", &json!({ "jitterMs": 0 }), &late))?;
+    scheduler.start(true).await?;
+    while late.lock().expect("no holder panics").len() < 105 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    scheduler.stop(None).await?;
+    // The first few wait for a cold cache.
+    let late = late.lock().expect("no holder panics")[5..].to_vec();
+    tell("lateness p50", percentile(&late, 0.5), "ms");
+    tell("lateness p99", percentile(&late, 0.99), "ms");
+    Ok(())
+}
+
+/// One handler call and one `history()` call, without a bridge.
+async fn calls() -> Result<(), Box<dyn std::error::Error>> {
+    let late = Arc::default();
+    let scheduler = scheduler("memory:", "bench")?;
+    scheduler.add(job("call", "1h", &json!({ "historySize": 5 }), &late))?;
+    scheduler.start(true).await?;
+    let count = 2_000;
+    let begin = Instant::now();
+    for _ in 0..count {
+        scheduler.run_now("call", RunNow::default()).await?;
+    }
+    tell("one handler call", begin.elapsed().as_secs_f64() * 1e6 / f64::from(count), "µs");
+    let begin = Instant::now();
+    for _ in 0..count {
+        scheduler.history("call", 1, false).await?;
+    }
+    tell("one history() call", begin.elapsed().as_secs_f64() * 1e6 / f64::from(count), "µs");
+    scheduler.stop(None).await?;
+    Ok(())
+}
+
+/// Ten thousand jobs: the time and the memory that adding them takes.
+async fn many() -> Result<(), Box<dyn std::error::Error>> {
+    let late = Arc::default();
+    let scheduler = scheduler("memory:", "bench")?;
+    let before = resident_kib();
+    let begin = Instant::now();
+    for number in 0..10_000 {
+        scheduler.add(job(&format!("job-{number}"), "1h", &json!({}), &late))?;
+    }
+    tell("10,000 jobs: add", begin.elapsed().as_secs_f64() * 1e3, "ms");
+    let begin = Instant::now();
+    scheduler.start(true).await?;
+    scheduler.ready().await?;
+    tell("10,000 jobs: start until ready", begin.elapsed().as_secs_f64() * 1e3, "ms");
+    tell("10,000 jobs: memory", (resident_kib() - before) / 1_024.0, "MiB");
+    scheduler.stop(None).await?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::args().nth(1).ok_or("usage: bench FOLDER")?;
+    let folder = Path::new(&folder);
+    claims(folder).await?;
+    calls().await?;
+    many().await?;
+    lateness(folder).await?;
+    Ok(())
+}
