@@ -1,7 +1,7 @@
-//! Any text as a cron expression, a zone and a duration: it is refused, or its slots are in order.
+//! Any text as a cron expression and as a duration: it is refused, or its slots are in order.
 #![no_main]
 
-use anarchon::schedule::{Schedule, duration, zone};
+use anarchon::schedule::{Schedule, duration};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, arbitrary::Arbitrary)]
@@ -16,7 +16,6 @@ fuzz_target!(|input: Input<'_>| {
     if let Ok(ms) = duration::parse_ms(text) {
         assert_eq!(duration::parse_ms(&duration::format_ms(ms)).ok(), Some(ms));
     }
-    let _ = zone::check(text);
     let Ok(schedule) = Schedule::cron(text, "America/New_York", seconds) else { return };
     if let Some(next) = schedule.next(at) {
         assert!(next > at);

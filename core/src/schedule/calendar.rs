@@ -103,21 +103,17 @@ impl Days {
     }
 
     /// The matching days of a month: bit `d` is day `d`.
-    pub(super) fn mask(&self, month: Month) -> u32 {
+    pub(super) fn mask(&self, month: Month) -> u64 {
         if !self.has_month(month) {
             return 0;
         }
         #[cfg(test)]
         LOOKED_AT.with(|months| months.set(months.get() + 1));
         let shape = Shape::of(month);
-        let days = self.days as u32 | self.special(&self.special_days, &shape);
-        let weekdays = shape.weekdays(self.weekdays) | self.special(&self.special_weekdays, &shape);
+        let days = self.days | shape.specials(&self.special_days);
+        let weekdays = shape.weekdays(self.weekdays) | shape.specials(&self.special_weekdays);
         let both = if self.either { days | weekdays } else { days & weekdays };
         both & shape.all()
-    }
-
-    fn special(&self, items: &[Item], shape: &Shape) -> u32 {
-        items.iter().fold(0, |mask, item| mask | shape.special(*item))
     }
 }
 
@@ -137,8 +133,8 @@ impl Shape {
         }
     }
 
-    fn all(&self) -> u32 {
-        ((1u64 << (self.length + 1)) - 2) as u32
+    fn all(&self) -> u64 {
+        (1 << (self.length + 1)) - 2
     }
 
     fn weekday(&self, day: u32) -> u32 {
@@ -151,19 +147,23 @@ impl Shape {
     }
 
     /// All days whose weekday is in the mask.
-    fn weekdays(&self, mask: u64) -> u32 {
+    fn weekdays(&self, mask: u64) -> u64 {
         // One bit per week, from day 1.
         const WEEKLY: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
-        let mut days: u64 = 0;
+        let mut days = 0;
         for weekday in 0..7 {
             if mask >> weekday & 1 == 1 {
                 days |= WEEKLY << self.first_of(weekday);
             }
         }
-        days as u32 & self.all()
+        days & self.all()
     }
 
-    fn special(&self, item: Item) -> u32 {
+    fn specials(&self, items: &[Item]) -> u64 {
+        items.iter().fold(0, |mask, item| mask | self.special(*item))
+    }
+
+    fn special(&self, item: Item) -> u64 {
         let day = match item {
             Item::LastDay => Some(self.length),
             Item::BeforeLastDay(days) => self.length.checked_sub(u32::from(days)),

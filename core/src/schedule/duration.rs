@@ -84,7 +84,8 @@ pub fn format_ms(ms: i64) -> String {
     for (name, length) in UNITS {
         let length = length.unsigned_abs();
         if left >= length {
-            text.push_str(&format!("{}{name}", left / length));
+            text.push_str(&(left / length).to_string());
+            text.push_str(name);
             left %= length;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::quartz::parse_special;
 use super::shown;
 
 /// Which of the six fields.
@@ -309,7 +310,7 @@ impl Kind {
 }
 
 /// A number or a name, the whole token.
-fn parse_value(kind: Kind, text: &str) -> Result<u8, String> {
+pub(super) fn parse_value(kind: Kind, text: &str) -> Result<u8, String> {
     let (lowest, highest) = kind.bounds();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return match parse_digits(text) {
@@ -318,9 +319,9 @@ fn parse_value(kind: Kind, text: &str) -> Result<u8, String> {
         };
     }
     let names = kind.names();
-    if let Some(index) = names.iter().position(|name| name.eq_ignore_ascii_case(text)) {
-        // At most 11.
-        return Ok(index as u8 + lowest);
+    let mut named = (lowest..).zip(names);
+    if let Some((value, _)) = named.find(|(_, name)| name.eq_ignore_ascii_case(text)) {
+        return Ok(value);
     }
     let short = text.get(..3).and_then(|start| {
         let letters = text.bytes().all(|byte| byte.is_ascii_alphabetic());
@@ -334,72 +335,8 @@ fn parse_value(kind: Kind, text: &str) -> Result<u8, String> {
 }
 
 /// The number of some ASCII digits, if it is below 256.
-fn parse_digits(text: &str) -> Option<u8> {
+pub(super) fn parse_digits(text: &str) -> Option<u8> {
     text.parse().ok()
-}
-
-/// The spellings of Quartz; `None` if it is not one of them.
-fn parse_special(kind: Kind, text: &str) -> Result<Option<Item>, String> {
-    let upper = text.to_ascii_uppercase();
-    match kind {
-        Kind::DayOfMonth => special_day(text, &upper),
-        Kind::DayOfWeek => special_weekday(text, &upper),
-        _ if upper == "L" => {
-            Err("`L` (last) belongs in the day-of-month and day-of-week fields".to_owned())
-        }
-        _ => Ok(None),
-    }
-}
-
-fn special_day(text: &str, upper: &str) -> Result<Option<Item>, String> {
-    if upper == "L" {
-        return Ok(Some(Item::LastDay));
-    }
-    if upper == "LW" {
-        return Ok(Some(Item::LastWorkday));
-    }
-    if let Some(days) = upper.strip_prefix("L-") {
-        let digits = !days.is_empty() && days.bytes().all(|byte| byte.is_ascii_digit());
-        return match parse_digits(days) {
-            Some(days @ 1..=30) if digits => Ok(Some(Item::BeforeLastDay(days))),
-            _ => Err(format!("{} is not `L-1` to `L-30`", shown(text))),
-        };
-    }
-    if let Some(day) = upper.strip_suffix('W') {
-        return match parse_value(Kind::DayOfMonth, day) {
-            Ok(day) => Ok(Some(Item::NearestWorkday(day))),
-            Err(_) => Err(format!("{} is not `1W` to `31W`", shown(text))),
-        };
-    }
-    if upper.contains('#') || upper.len() > 1 && upper.ends_with('L') {
-        return Err(format!("{} belongs in the day-of-week field", shown(text)));
-    }
-    Ok(None)
-}
-
-fn special_weekday(text: &str, upper: &str) -> Result<Option<Item>, String> {
-    if upper == "L" {
-        return Err("`L` alone is unclear here: write `6` for Saturday, `6L` for the last \
-                    Saturday of the month, or `L` in the day-of-month field"
-            .to_owned());
-    }
-    if let Some(weekday) = upper.strip_suffix('L') {
-        return match parse_value(Kind::DayOfWeek, weekday) {
-            Ok(weekday) => Ok(Some(Item::LastOf(weekday % 7))),
-            Err(_) => Err(format!("{} is not `0L` to `7L`", shown(text))),
-        };
-    }
-    if let Some((weekday, nth)) = upper.split_once('#') {
-        let digits = !nth.is_empty() && nth.bytes().all(|byte| byte.is_ascii_digit());
-        return match (parse_value(Kind::DayOfWeek, weekday), parse_digits(nth)) {
-            (Ok(weekday), Some(nth @ 1..=5)) if digits => Ok(Some(Item::Nth(weekday % 7, nth))),
-            _ => Err(format!("{} is not a weekday, `#` and 1 to 5, as in `5#3`", shown(text))),
-        };
-    }
-    if upper == "W" || upper == "LW" {
-        return Err(format!("{} belongs in the day-of-month field", shown(text)));
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

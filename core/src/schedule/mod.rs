@@ -43,6 +43,7 @@ mod cron;
 pub mod duration;
 mod every;
 mod field;
+mod quartz;
 mod search;
 mod wall;
 pub mod zone;

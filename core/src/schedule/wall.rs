@@ -28,10 +28,10 @@ impl Times {
     fn first_from(&self, second: i64) -> Option<i64> {
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         if has(self.hours, hour) {
-            if has(self.minutes, minute) {
-                if let Some(second) = lowest(self.seconds, second) {
-                    return Some(hour * 3600 + minute * 60 + second);
-                }
+            if has(self.minutes, minute)
+                && let Some(second) = lowest(self.seconds, second)
+            {
+                return Some(hour * 3600 + minute * 60 + second);
             }
             if let Some(minute) = lowest(self.minutes, minute + 1) {
                 return Some(hour * 3600 + minute * 60 + lowest(self.seconds, 0)?);
@@ -45,10 +45,10 @@ impl Times {
     fn last_until(&self, second: i64) -> Option<i64> {
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         if has(self.hours, hour) {
-            if has(self.minutes, minute) {
-                if let Some(second) = highest(self.seconds, second) {
-                    return Some(hour * 3600 + minute * 60 + second);
-                }
+            if has(self.minutes, minute)
+                && let Some(second) = highest(self.seconds, second)
+            {
+                return Some(hour * 3600 + minute * 60 + second);
             }
             if let Some(minute) = highest(self.minutes, minute - 1) {
                 return Some(hour * 3600 + minute * 60 + highest(self.seconds, 59)?);
@@ -90,10 +90,10 @@ impl Wall {
             return None;
         }
         let (mut day, second) = (from.div_euclid(DAY), from.rem_euclid(DAY));
-        if self.day_matches(day) {
-            if let Some(second) = self.times.first_from(second) {
-                return Some(day * DAY + second).filter(|wall| *wall < until);
-            }
+        if self.day_matches(day)
+            && let Some(second) = self.times.first_from(second)
+        {
+            return Some(day * DAY + second).filter(|wall| *wall < until);
         }
         day = self.first_day(day + 1, (until - 1).div_euclid(DAY))?;
         let wall = day * DAY + self.times.first_from(0)?;
@@ -106,10 +106,10 @@ impl Wall {
             return None;
         }
         let (mut day, second) = ((until - 1).div_euclid(DAY), (until - 1).rem_euclid(DAY));
-        if self.day_matches(day) {
-            if let Some(second) = self.times.last_until(second) {
-                return Some(day * DAY + second).filter(|wall| *wall >= from);
-            }
+        if self.day_matches(day)
+            && let Some(second) = self.times.last_until(second)
+        {
+            return Some(day * DAY + second).filter(|wall| *wall >= from);
         }
         day = self.last_day(from.div_euclid(DAY), day - 1)?;
         let wall = day * DAY + self.times.last_until(DAY - 1)?;
@@ -143,7 +143,7 @@ impl Wall {
         let (mut month, mut day) = Month::of_day(from);
         let mut base = from - i64::from(day);
         loop {
-            if let Some(found) = lowest(u64::from(self.days.mask(month)), i64::from(day)) {
+            if let Some(found) = lowest(self.days.mask(month), i64::from(day)) {
                 return Some(base + found).filter(|found| *found <= until);
             }
             // On to the next month that the month field names.
@@ -169,7 +169,7 @@ impl Wall {
         let (mut month, mut day) = Month::of_day(until);
         let mut base = until - i64::from(day);
         loop {
-            if let Some(found) = highest(u64::from(self.days.mask(month)), i64::from(day)) {
+            if let Some(found) = highest(self.days.mask(month), i64::from(day)) {
                 return Some(base + found).filter(|found| *found >= from);
             }
             month = month.prev();
@@ -207,15 +207,14 @@ impl Wall {
         }
         let (mut month, day) = Month::of_day(from);
         let (last_month, last_day) = Month::of_day(until);
+        // The first month is counted whole, and the days before `from` are taken off again.
+        let before = ones(below(self.days.mask(month), i64::from(day)));
         let mut count = 0;
-        // The days before `from` in the first month are taken off again.
-        count -= ones(below(u64::from(self.days.mask(month)), i64::from(day))) as i64;
         while month != last_month {
-            count += ones(u64::from(self.days.mask(month))) as i64;
+            count += ones(self.days.mask(month));
             month = month.next();
         }
-        count += ones(below(u64::from(self.days.mask(month)), i64::from(last_day))) as i64;
-        count.unsigned_abs()
+        count + ones(below(self.days.mask(month), i64::from(last_day))) - before
     }
 }
 

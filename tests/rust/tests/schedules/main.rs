@@ -13,7 +13,7 @@ fn config(cases: u32) -> Config {
     let given = Config::default();
     let rng_seed = match given.rng_seed {
         RngSeed::Random => RngSeed::Fixed(2_147_483_648),
-        fixed => fixed,
+        RngSeed::Fixed(seed) => RngSeed::Fixed(seed),
     };
     let max_global_rejects = cases * 16;
     Config { cases, max_global_rejects, rng_seed, failure_persistence: None, ..given }

@@ -162,7 +162,7 @@ impl Expression {
             }
         }
         let within = slots.into_iter().filter(|slot| from <= *slot && *slot < until);
-        within.map(|slot| slot.as_second()).collect()
+        within.map(Timestamp::as_second).collect()
     }
 }
 
@@ -314,7 +314,7 @@ pub fn moments() -> impl Strategy<Value = (TimeZone, &'static str, Timestamp)> {
                 .take_while(|at| *at < after)
                 .collect();
             let moment = match changes.is_empty() || !near {
-                true => start + (index.index(365 * 24) as i64).hours(),
+                true => start + i64::try_from(index.index(365 * 24)).unwrap().hours(),
                 false => changes[index.index(changes.len())],
             };
             (zone, name, moment + shift.seconds())
