@@ -25,6 +25,11 @@ impl Random {
         Random { seeded: Mutex::new(fastrand::Rng::with_seed(seed)), tokens_from_seed: true }
     }
 
+    /// A repeatable generator, for tests that draw more than tokens and waits.
+    pub fn generator(seed: u64) -> fastrand::Rng {
+        fastrand::Rng::with_seed(seed)
+    }
+
     /// 128 random bits as 32 hex digits.
     pub fn token(&self) -> String {
         let bits = if self.tokens_from_seed {

@@ -16,6 +16,7 @@ use crate::lease::model::{JobState, RunKey, Status};
 use crate::lease::rules::{self, Answer, Call};
 #[cfg(debug_assertions)]
 use crate::mends::{self, Mend};
+use crate::random::Random;
 
 const PERIOD: i64 = 100;
 const MAX_LATE: i64 = 400;
@@ -71,7 +72,7 @@ type Checked = Result<(), String>;
 
 impl World {
     fn new(seed: u64) -> World {
-        let mut rng = Rng::with_seed(seed);
+        let mut rng = Random::generator(seed);
         let callers = (0..rng.usize(2..=3)).map(|_| Caller::default()).collect();
         let mut world = World {
             state: JobState::default(),

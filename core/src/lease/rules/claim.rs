@@ -75,7 +75,7 @@ impl Draft<'_> {
 
     fn take_over(&mut self, mut run: Run, claim: &RunClaim, lease_ms: i64) -> ClaimOutcome {
         let lease_ms = if mends::is_out(Mend::T01) { run.lease_ms } else { lease_ms };
-        run.crashes += if run.released { 0 } else { 1 };
+        run.crashes += i64::from(!run.released);
         run.attempt += 1;
         run.fence = self.next_fence();
         run.token.clone_from(&claim.input.token);
