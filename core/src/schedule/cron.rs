@@ -221,7 +221,9 @@ fn check_count(words: &[&str], seconds: bool) -> Result<(), String> {
             reading(words, &FIELDS[1..]),
         )),
         (7, _) => Err(format!("{count}; a year field does not exist. Allowed: {FIVE}")),
-        (_, false) => Err(format!("{count}, and exactly 5 are needed: {FIVE}")),
+        (_, false) => {
+            Err(format!("{count}, and exactly 5 are needed (6 with `seconds` on): {FIVE}"))
+        }
         (_, true) => {
             Err(format!("{count}, and with `seconds` on exactly 6 are needed: second {FIVE}"))
         }

@@ -42,7 +42,7 @@ fn schedules() -> impl Strategy<Value = Schedule> {
 }
 
 proptest! {
-    #![proptest_config(config(400))]
+    #![proptest_config(config(250))]
 
     #[test]
     fn slots_are_those_of_the_oracle(expression in expressions(false), moment in moments()) {
@@ -58,7 +58,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(600))]
+    #![proptest_config(config(400))]
 
     #[test]
     fn slots_around_a_changed_clock_are_those_of_the_oracle(case in changes()) {
@@ -72,7 +72,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(60))]
+    #![proptest_config(config(40))]
 
     #[test]
     fn slots_with_seconds_are_those_of_the_oracle(
@@ -130,7 +130,7 @@ fn compare(
 }
 
 proptest! {
-    #![proptest_config(config(1000))]
+    #![proptest_config(config(600))]
 
     #[test]
     fn next_is_later_and_prev_is_earlier(schedule in schedules(), at in instants()) {
