@@ -76,10 +76,16 @@ pub(super) struct Verdict {
 
 /// Decides calls on one job, one after the other, at the store's time `now` (ms).
 ///
-/// `None`: a record may have to be trimmed, and which one is only known when all are loaded.
-pub(super) fn decide(loaded: &Loaded, scope: Scope, calls: &[&Call], now: i64) -> Option<Verdict> {
+/// `None`: a record may have to be trimmed, and which one is only known when all runs have been
+/// loaded (`all_runs`), at least in outline.
+pub(super) fn decide(
+    loaded: &Loaded,
+    all_runs: bool,
+    calls: &[&Call],
+    now: i64,
+) -> Option<Verdict> {
     // A job without a row has no runs: nothing more could be loaded.
-    let complete = scope.runs == Runs::All || loaded.version.is_none();
+    let complete = all_runs || loaded.version.is_none();
     let mut state = loaded.state.clone();
     let mut verdict = Verdict {
         answers: Vec::with_capacity(calls.len()),

@@ -14,12 +14,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use async_trait::async_trait;
 
 use super::apply::{self, Unit};
+use super::batch::{Batch, chunks};
 use super::client::{Lane, SqlClient, SqlValue};
-use super::decide::{Verdict, decide, lease_of, scope_of, slot_of};
 use super::dialect::SqlDialect;
-use super::load::{self, Loaded, Read};
+use super::load::{self, Read};
 use super::schema::{DEFAULT_TABLE, Tables};
-use super::statements::{LONGEST, Runs, Scope, Statements, padded};
+use super::statements::{Scope, Statements, padded};
 use crate::clock::{Clock, SystemClock, sleep_for};
 use crate::error::{Error, Result};
 use crate::lease::rules::{Answer, Call};
@@ -125,12 +125,6 @@ pub(super) struct Ask {
     pub(super) call: Call,
 }
 
-/// The calls on one job, by their place in the batch.
-struct Group {
-    job: String,
-    calls: Vec<usize>,
-}
-
 impl<S: SqlStore> SqlEngine<S> {
     /// A store that is reached by `store`; nothing is opened.
     pub fn new(store: S, namespace: &str, options: EngineOptions) -> SqlEngine<S> {
@@ -185,8 +179,9 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
             Err(error) => return asks.iter().map(|_| Err(error.clone())).collect(),
         };
         let mut answers: Vec<Option<Result<Answer>>> = asks.iter().map(|_| None).collect();
+        let batch = Batch { engine: self, live: &live, lane, asks: &asks };
         for groups in chunks(&asks) {
-            Batch { engine: self, live: &live, lane, asks: &asks }.run(groups, &mut answers).await;
+            batch.run(groups, &mut answers).await;
         }
         let unanswered = || Err(Error::unavailable("a call got no answer"));
         answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
@@ -203,10 +198,7 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
     ) -> Result<Read> {
         let (lead, slot_count) = (padded(jobs.len()), padded(slots.len().max(1)));
         let sql = live.statements.read(scope, lead, slot_count);
-        let mut params = Vec::with_capacity(1 + lead + slot_count);
-        params.push(SqlValue::Text(self.namespace.clone()));
-        let last = jobs.len() - 1;
-        params.extend((0..lead).map(|i| SqlValue::Text(jobs[i.min(last)].to_owned())));
+        let mut params: Vec<SqlValue> = self.of_jobs(jobs, lead).collect();
         if scope.runs.by_slot() {
             let slot = |i: usize| slots.get(i).or(slots.last()).copied().unwrap_or(0);
             params.extend((0..slot_count).map(|i| SqlValue::Int(slot(i))));
@@ -217,6 +209,28 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
             read.now = clock.wall_ms();
         }
         Ok(read)
+    }
+
+    /// Adds to what was read the outlines of all runs of some jobs.
+    pub(super) async fn read_outlines(
+        &self,
+        live: &Live,
+        lane: Lane,
+        read: &mut Read,
+        jobs: &[&str],
+    ) -> Result<()> {
+        let length = padded(jobs.len());
+        let sql = live.statements.outlines(length);
+        let params = self.of_jobs(jobs, length).collect::<Vec<_>>();
+        let rows = live.client.all_in(lane, &sql, &params).await?;
+        load::add_outlines(&mut read.jobs, jobs, rows)
+    }
+
+    /// The namespace and so many jobs, the last one repeated.
+    fn of_jobs(&self, jobs: &[&str], length: usize) -> impl Iterator<Item = SqlValue> {
+        let last = jobs.len() - 1;
+        let names = (0..length).map(move |i| SqlValue::Text(jobs[i.min(last)].to_owned()));
+        [SqlValue::Text(self.namespace.clone())].into_iter().chain(names)
     }
 
     /// Repeats a read that failed, until the call's deadline.
@@ -243,7 +257,7 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
 
     /// A lost guard says that somebody else got on: it is tried again at once, and only a crowd
     /// waits a little. After an error the wait doubles.
-    fn pause_ms(&self, round: u32, after_error: bool) -> i64 {
+    pub(super) fn pause_ms(&self, round: u32, after_error: bool) -> i64 {
         let random = &self.shared.random;
         match (after_error, round) {
             (true, _) => 1 + random.up_to((4 << round.min(6)).min(250)),
@@ -252,7 +266,13 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
         }
     }
 
-    async fn apply(&self, live: &Live, lane: Lane, units: Vec<Unit>) -> Result<Vec<bool>> {
+    /// Applies guarded changes; for each whether its guard held.
+    pub(super) async fn apply(
+        &self,
+        live: &Live,
+        lane: Lane,
+        units: Vec<Unit>,
+    ) -> Result<Vec<bool>> {
         let units: Arc<[Unit]> = units.into();
         if let Some(held) = live.client.apply(lane, &units).await {
             return held;
@@ -262,190 +282,7 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
     }
 }
 
-/// The most different slots in one statement.
-const MOST_SLOTS: usize = 64;
-
-/// Groups calls by job, sorted by name (two batches that lock in the same order cannot block each
-/// other), in pieces of a size that a statement can take.
-fn chunks(asks: &[Ask]) -> Vec<Vec<Group>> {
-    let mut order: Vec<usize> = (0..asks.len()).collect();
-    order.sort_by(|a, b| asks[*a].job.cmp(&asks[*b].job));
-    let mut groups: Vec<Group> = Vec::new();
-    for index in order {
-        match groups.last_mut() {
-            Some(group) if group.job == asks[index].job => group.calls.push(index),
-            _ => groups.push(Group { job: asks[index].job.clone(), calls: vec![index] }),
-        }
-    }
-    let mut chunks: Vec<Vec<Group>> = Vec::new();
-    let mut slots: Vec<i64> = Vec::new();
-    for group in groups {
-        let mut with_these = slots.clone();
-        with_these.extend(group.calls.iter().filter_map(|call| slot_of(&asks[*call].call)));
-        with_these.sort_unstable();
-        with_these.dedup();
-        match chunks.last_mut() {
-            Some(chunk) if chunk.len() < LONGEST && with_these.len() <= MOST_SLOTS => {
-                chunk.push(group);
-                slots = with_these;
-            }
-            _ => {
-                slots = group.calls.iter().filter_map(|call| slot_of(&asks[*call].call)).collect();
-                chunks.push(vec![group]);
-            }
-        }
-    }
-    chunks
-}
-
-/// Some calls on their way.
-struct Batch<'a, S: SqlStore + ?Sized> {
-    engine: &'a SqlEngine<S>,
-    live: &'a Live,
-    lane: Lane,
-    asks: &'a [Ask],
-}
-
-impl<S: SqlStore + ?Sized> Batch<'_, S> {
-    /// Tries until all are answered or the deadline has come.
-    async fn run(&self, mut pending: Vec<Group>, answers: &mut [Option<Result<Answer>>]) {
-        let clock = SystemClock;
-        let deadline = clock.mono_ms() + self.patience_ms(&pending);
-        let mut failed = false;
-        for round in 0_u32.. {
-            // After an error each job goes alone: one that cannot be written must not keep the
-            // others from it.
-            let lots = if failed { 1 } else { pending.len() };
-            let mut rest = Vec::new();
-            let mut last_error = None;
-            while !pending.is_empty() {
-                let lot: Vec<Group> = pending.drain(..lots.min(pending.len())).collect();
-                match self.attempt(&lot).await {
-                    Ok(answered) => {
-                        for (group, answered) in lot.into_iter().zip(answered) {
-                            match answered {
-                                Some(given) => {
-                                    for (call, answer) in group.calls.iter().zip(given) {
-                                        answers[*call] = Some(Ok(answer));
-                                    }
-                                }
-                                None => rest.push(group),
-                            }
-                        }
-                    }
-                    Err(error) => {
-                        let final_now = !is_unknown(&error) || clock.mono_ms() >= deadline;
-                        for call in lot.iter().flat_map(|group| &group.calls) {
-                            answers[*call] = final_now.then(|| Err(error.clone()));
-                        }
-                        if !final_now {
-                            rest.extend(lot);
-                            last_error = Some(error);
-                        }
-                    }
-                }
-            }
-            if rest.is_empty() {
-                return;
-            }
-            failed |= last_error.is_some();
-            let pause = self.engine.pause_ms(round, last_error.is_some());
-            if clock.mono_ms() + pause >= deadline {
-                let error = last_error.unwrap_or_else(|| contended(&rest[0].job));
-                for call in rest.iter().flat_map(|group| &group.calls) {
-                    answers[*call] = Some(Err(error.clone()));
-                }
-                return;
-            }
-            if pause > 0 {
-                sleep_for(&clock, pause).await;
-            }
-            pending = rest;
-        }
-    }
-
-    fn patience_ms(&self, groups: &[Group]) -> i64 {
-        let calls = groups.iter().flat_map(|group| &group.calls);
-        let leases = calls.filter_map(|call| lease_of(&self.asks[*call].call));
-        let sixth = leases.map(|lease_ms| lease_ms / 6).min().unwrap_or(i64::MAX);
-        self.engine.shared.options.call_timeout_ms.min(sixth)
-    }
-
-    /// Reads, decides and applies once. `None` for a group whose guard did not hold.
-    async fn attempt(&self, groups: &[Group]) -> Result<Vec<Option<Vec<Answer>>>> {
-        let wanted = groups.iter().flat_map(|group| &group.calls);
-        let scope = wanted.map(|call| scope_of(&self.asks[*call].call)).reduce(Scope::and);
-        let scope = scope.unwrap_or(Scope::of(Runs::None));
-        let everyone: Vec<&Group> = groups.iter().collect();
-        let mut decided = self.decide(&everyone, scope).await?;
-        let short: Vec<usize> = (0..groups.len()).filter(|i| decided[*i].is_none()).collect();
-        if !short.is_empty() {
-            let some: Vec<&Group> = short.iter().map(|index| &groups[*index]).collect();
-            let all = scope.and(Scope::of(Runs::All));
-            for (index, found) in short.into_iter().zip(self.decide(&some, all).await?) {
-                decided[index] = found;
-            }
-        }
-        let mut answered: Vec<Option<Vec<Answer>>> = Vec::with_capacity(groups.len());
-        let mut units = Vec::new();
-        let mut unit_of = Vec::new();
-        for (index, found) in decided.into_iter().enumerate() {
-            let Some((mut verdict, loaded, scope)) = found else {
-                answered.push(None);
-                continue;
-            };
-            answered.push(Some(std::mem::take(&mut verdict.answers)));
-            if verdict.changes {
-                let (statements, namespace) = (&self.live.statements, &self.engine.namespace);
-                let stamp = self.engine.shared.random.token();
-                let job = &groups[index].job;
-                let unit = apply::unit(statements, namespace, job, &loaded, scope, verdict, stamp)?;
-                units.push(unit);
-                unit_of.push(index);
-            }
-        }
-        if !units.is_empty() {
-            let held = self.engine.apply(self.live, self.lane, units).await?;
-            for (index, held) in unit_of.into_iter().zip(held) {
-                if !held {
-                    answered[index] = None;
-                }
-            }
-        }
-        Ok(answered)
-    }
-
-    async fn decide(
-        &self,
-        groups: &[&Group],
-        scope: Scope,
-    ) -> Result<Vec<Option<(Verdict, Loaded, Scope)>>> {
-        let jobs: Vec<&str> = groups.iter().map(|group| group.job.as_str()).collect();
-        let mut slots: Vec<i64> = Vec::new();
-        if scope.runs.by_slot() {
-            let calls = groups.iter().flat_map(|group| &group.calls);
-            slots.extend(calls.filter_map(|call| slot_of(&self.asks[*call].call)));
-            slots.sort_unstable();
-            slots.dedup();
-        }
-        let mut read = self.engine.read(self.live, self.lane, scope, &jobs, &slots).await?;
-        let decide_one = |group: &&Group| {
-            let loaded = read.jobs.remove(&group.job).unwrap_or_default();
-            let calls: Vec<&Call> = group.calls.iter().map(|c| &self.asks[*c].call).collect();
-            decide(&loaded, scope, &calls, read.now).map(|verdict| (verdict, loaded, scope))
-        };
-        Ok(groups.iter().map(decide_one).collect())
-    }
-}
-
 /// Whether it is unknown what became of a call that failed so. What we refuse ourselves is known.
-fn is_unknown(error: &Error) -> bool {
+pub(super) fn is_unknown(error: &Error) -> bool {
     matches!(error.code(), None | Some(crate::error::Code::BackendUnavailable))
-}
-
-fn contended(job: &str) -> Error {
-    Error::unavailable(format!(
-        "the job {job:?} was changed by others each time it was about to be changed here, until \
-         the call's deadline"
-    ))
 }

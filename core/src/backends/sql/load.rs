@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use super::client::{Row, SqlValue};
 use super::schema::{BODY_COLUMNS, RUN_COLUMNS};
-use super::statements::{Runs, Scope};
+use super::statements::{OUTLINE, Runs, Scope};
 use crate::backend::contract::{ErrorInfo, StoredResult};
 use crate::error::{Code, Error, Result};
 use crate::lease::model::{JobHeader, JobState, MissedRange, Paused, Run, Status};
@@ -21,6 +22,52 @@ pub(super) struct Loaded {
     pub(super) state: JobState,
 }
 
+impl Loaded {
+    /// Once all runs are here, they are counted afresh.
+    fn count_ended(&mut self) {
+        let ended = self.state.runs.values().filter(|run| !run.is_unfinished()).count();
+        self.ended = i64::try_from(ended).unwrap_or(i64::MAX);
+    }
+}
+
+/// Adds the runs that were not read before, as far as trimming goes by them. Should a job have
+/// been changed since the first read, its version has been raised, and the guard does not hold.
+pub(super) fn add_outlines(
+    read: &mut HashMap<String, Loaded>,
+    jobs: &[&str],
+    rows: Vec<Row>,
+) -> Result<()> {
+    for row in rows {
+        let values = row.into_order(&OUTLINE)?;
+        let mut cells = Cells::new(&OUTLINE, &values);
+        let job = cells.text()?;
+        let Some(loaded) = read.get_mut(job.as_ref()) else { continue };
+        let outline = Run {
+            slot: cells.whole()?,
+            manual: cells.truth()?,
+            status: cells.optional_status()?,
+            ended_at: cells.optional_whole()?,
+            at: cells.whole()?,
+            lease_ms: cells.whole()?,
+            token: String::new(),
+            by: String::new(),
+            attempt: 0,
+            fence: 0,
+            crashes: 0,
+            lease_until: 0,
+            max_takeovers: 0,
+            released: false,
+        };
+        loaded.state.runs.entry(outline.key()).or_insert(outline);
+    }
+    for job in jobs {
+        if let Some(loaded) = read.get_mut(*job) {
+            loaded.count_ended();
+        }
+    }
+    Ok(())
+}
+
 /// What a read brought.
 #[derive(Debug)]
 pub(super) struct Read {
@@ -28,6 +75,14 @@ pub(super) struct Read {
     pub(super) now: i64,
     /// The jobs that have a row.
     pub(super) jobs: HashMap<String, Loaded>,
+}
+
+impl Read {
+    /// What was read of a job; an empty state if it has no row.
+    pub(super) fn job(&self, job: &str) -> &Loaded {
+        static NOTHING: LazyLock<Loaded> = LazyLock::new(Loaded::default);
+        self.jobs.get(job).unwrap_or(&NOTHING)
+    }
 }
 
 /// Reads the rows of a statement of [`super::statements::Statements::read`].
@@ -56,10 +111,7 @@ pub(super) fn read_rows(scope: Scope, rows: Vec<Row>) -> Result<Read> {
         }
     }
     if scope.runs == Runs::All {
-        for loaded in jobs.values_mut() {
-            let ended = loaded.state.runs.values().filter(|run| !run.is_unfinished()).count();
-            loaded.ended = i64::try_from(ended).unwrap_or(i64::MAX);
-        }
+        jobs.values_mut().for_each(Loaded::count_ended);
     }
     let now = now.ok_or_else(|| {
         Error::unavailable("the database answered a read with no row at all; at least one was due")

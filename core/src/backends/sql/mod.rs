@@ -9,12 +9,14 @@
 //! | `load.rs` | from rows to the state that is decided upon |
 //! | `decide.rs` | what a call must see, what it answers, what is to be written |
 //! | `apply.rs` | guarded statements, and how they are applied in a transaction |
-//! | `engine.rs` | load, decide, apply, and again where somebody was faster |
+//! | `engine.rs` | what an open store is, and its single steps: reading, applying |
+//! | `batch.rs` | calls that travel together: load, decide, apply, and again where it was in vain |
 //! | `open.rs` | connecting, checking, creating the tables |
 //! | `backend.rs` | the contract on top |
 
 mod apply;
 mod backend;
+mod batch;
 mod client;
 mod decide;
 mod dialect;

@@ -69,25 +69,23 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
     async fn prepare_once(&self, live: &Live) -> Result<()> {
         // Read before anything is written: a store of a newer major is left as it is.
         let found = schema_version(live).await;
-        match found {
-            Ok(Some(major)) => self.check_version(major),
-            // A server that does not answer is not a server without tables.
-            Err(error) if error.code() == Some(Code::BackendUnavailable) => Err(error),
-            Ok(None) | Err(_)
-                if live.access == Access::Reader || !self.shared.options.create_tables =>
-            {
-                Err(self.no_tables(found.err()))
-            }
-            Ok(None) | Err(_) => {
-                self.create_tables(live).await?;
-                match schema_version(live).await? {
-                    Some(major) => self.check_version(major),
-                    None => Err(Error::unavailable(format!(
-                        "the table {} has been created, but its row is not there",
-                        self.tables().schema
-                    ))),
-                }
-            }
+        if let Ok(Some(major)) = found {
+            return self.check_version(major);
+        }
+        if live.access == Access::Reader || !self.shared.options.create_tables {
+            return Err(match found {
+                // A server that does not answer is not a server without tables.
+                Err(error) if error.code() == Some(Code::BackendUnavailable) => error,
+                other => self.no_tables(other.err()),
+            });
+        }
+        self.create_tables(live).await?;
+        match schema_version(live).await? {
+            Some(major) => self.check_version(major),
+            None => Err(Error::unavailable(format!(
+                "the table {} has been created, but its row is not there",
+                self.tables().schema
+            ))),
         }
     }
 

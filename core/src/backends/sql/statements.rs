@@ -95,6 +95,7 @@ pub(super) struct Statements {
     pub(super) tables: Tables,
     reads: Mutex<HashMap<(Scope, usize, usize), Arc<str>>>,
     stamps: Mutex<HashMap<usize, Arc<str>>>,
+    outlines: Mutex<HashMap<usize, Arc<str>>>,
     pub(super) insert_job: Arc<str>,
     pub(super) guard: Arc<str>,
     pub(super) guard_grant: Arc<str>,
@@ -180,6 +181,7 @@ impl Statements {
             ),
             reads: Mutex::default(),
             stamps: Mutex::default(),
+            outlines: Mutex::default(),
             tables,
             dialect,
         }
@@ -228,6 +230,21 @@ impl Statements {
         )
     }
 
+    /// Reads of all runs of some jobs what trimming goes by, in the order of [`OUTLINE`].
+    pub(super) fn outlines(&self, jobs: usize) -> Arc<str> {
+        let mut outlines = self.outlines.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let text = format!(
+                "SELECT {} FROM {} WHERE namespace = ? AND job IN ({})",
+                OUTLINE.join(", "),
+                self.tables.runs,
+                vec!["?"; jobs].join(", ")
+            );
+            self.dialect.placeholders(&text).into()
+        };
+        outlines.entry(jobs).or_insert_with(make).clone()
+    }
+
     /// Reads the stamps of some jobs back, to see whose change it was.
     pub(super) fn stamps(&self, jobs: usize) -> Arc<str> {
         let mut stamps = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,6 +260,10 @@ impl Statements {
         stamps.entry(jobs).or_insert_with(make).clone()
     }
 }
+
+/// What trimming goes by.
+pub(super) const OUTLINE: [&str; 7] =
+    ["job", "slot", "is_manual", "status", "ended_at", "claimed_at", "lease_ms"];
 
 /// What stands behind the other parameters of a statement about one job.
 pub(super) const JOB_KEY: [&str; 3] = ["namespace", "job", "version"];

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::connection::{Conn, Connector, Transaction};
+use super::connection::{Conn, Connector};
+use super::script;
 use crate::backends::sql::{
     Access, Lane, Row, SqlClient, SqlQueryable, SqlValue, TransactionBody, Unit,
 };
@@ -106,9 +107,22 @@ impl SqliteClient {
 
     async fn conn<'a>(&self, place: &'a mut Option<Conn>) -> Result<&'a mut Conn> {
         if place.is_none() {
-            *place = Some(self.connector.connect().await?);
+            *place = Some(self.connect().await?);
         }
         place.as_mut().ok_or_else(|| Error::unavailable("the SQLite connection is gone"))
+    }
+
+    /// A new connection. While somebody else changes the journal mode even that has to wait.
+    async fn connect(&self) -> Result<Conn> {
+        let deadline = SystemClock.mono_ms() + self.busy_timeout_ms;
+        loop {
+            match self.connector.connect().await {
+                Err(error) if is_busy(&error) && SystemClock.mono_ms() < deadline => {
+                    self.wait_a_little().await;
+                }
+                answer => return answer,
+            }
+        }
     }
 
     async fn wait_a_little(&self) {
@@ -122,19 +136,19 @@ impl SqliteClient {
         let idle = self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut conn = match idle {
             Some(conn) => conn,
-            None => self.connector.connect().await?,
+            None => self.connect().await?,
         };
         // A connection that failed, or whose reader was dropped here, is not used again.
-        let answer = conn.run(sql, params).await?;
+        let rows = conn.run(sql, params).await?;
         self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
-        Ok(answer.rows)
+        Ok(rows)
     }
 
     /// Reads on the connection of a writer.
     async fn read_as_writer(&self, lane: Lane, sql: &str, params: &[SqlValue]) -> Result<Vec<Row>> {
         let mut place = self.writer(lane).conn.lock().await;
         let conn = self.conn(&mut place).await?;
-        Ok(conn.run(sql, params).await?.rows)
+        conn.run(sql, params).await
     }
 
     /// Queues changes, and writes whatever is queued once it is this one's turn.
@@ -184,29 +198,33 @@ impl SqliteClient {
     async fn transact(&self, place: &mut Option<Conn>, all: &[&[Unit]]) -> Result<Vec<Vec<bool>>> {
         let _turn = self.turn.lock().await;
         let deadline = SystemClock.mono_ms() + self.busy_timeout_ms;
+        let group = script::Group::of(all);
         loop {
-            let conn = self.conn(place).await?;
-            let written = match conn.begin().await {
-                Ok(tx) => Ok(write_all(tx, all).await),
-                Err(error) => Err(error),
+            self.conn(place).await?;
+            let Some(mut conn) = place.take() else {
+                return Err(Error::unavailable("the SQLite connection is gone"));
             };
-            let error = match written {
-                Ok(Ok(held)) => return Ok(held),
-                Ok(Err(error)) => {
-                    // Whatever state it is in: it is not used again.
-                    *place = None;
-                    return Err(error);
+            // It is put back when its transaction is over; dropped before that, it rolls back.
+            let error = match group.run(&mut conn).await {
+                Ok(held) => {
+                    *place = Some(conn);
+                    return Ok(held);
                 }
-                Err(error) => error,
+                Err(script::Failed::Within(error)) => return Err(error),
+                Err(script::Failed::NotBegun(error)) => error,
             };
-            let unknown = error.code() == Some(Code::BackendUnavailable);
-            if !unknown || SystemClock.mono_ms() >= deadline {
-                *place = None;
+            if !is_busy(&error) || SystemClock.mono_ms() >= deadline {
                 return Err(error);
             }
+            *place = Some(conn);
             self.wait_a_little().await;
         }
     }
+}
+
+/// Whether waiting may help.
+fn is_busy(error: &Error) -> bool {
+    error.code() == Some(Code::BackendUnavailable)
 }
 
 impl Writer {
@@ -232,27 +250,8 @@ impl Writer {
     }
 }
 
-async fn write_all(mut tx: Transaction<'_>, all: &[&[Unit]]) -> Result<Vec<Vec<bool>>> {
-    let mut answers = Vec::with_capacity(all.len());
-    for units in all {
-        let mut held = Vec::with_capacity(units.len());
-        for unit in *units {
-            let holds = tx.run(&unit.guard.sql, &unit.guard.params).await?.changed == 1;
-            if holds {
-                for step in &unit.rest {
-                    tx.run(&step.sql, &step.params).await?;
-                }
-            }
-            held.push(holds);
-        }
-        answers.push(held);
-    }
-    tx.commit().await?;
-    Ok(answers)
-}
-
 async fn journal_mode(conn: &mut Conn, pragma: &str) -> Result<String> {
-    let rows = conn.run(pragma, &[]).await?.rows;
+    let rows = conn.run(pragma, &[]).await?;
     let row = rows.into_iter().next().unwrap_or_default();
     let values = row.into_order(&["journal_mode"])?;
     Ok(values[0].text().unwrap_or_default().into_owned())
@@ -277,7 +276,7 @@ impl SqlClient for SqliteClient {
         let tx = Arc::new(Within { conn: tokio::sync::Mutex::new(Some(conn)) });
         let deadline = SystemClock.mono_ms() + self.busy_timeout_ms;
         while let Err(error) = tx.all("BEGIN IMMEDIATE", &[]).await {
-            if SystemClock.mono_ms() >= deadline {
+            if !is_busy(&error) || SystemClock.mono_ms() >= deadline {
                 return Err(error);
             }
             self.wait_a_little().await;
@@ -325,6 +324,6 @@ impl SqlQueryable for Within {
     async fn all(&self, sql: &str, params: &[SqlValue]) -> Result<Vec<Row>> {
         let mut conn = self.conn.lock().await;
         let gone = || Error::unavailable("this SQLite transaction has ended");
-        Ok(conn.as_mut().ok_or_else(gone)?.run(sql, params).await?.rows)
+        conn.as_mut().ok_or_else(gone)?.run(sql, params).await
     }
 }

@@ -73,17 +73,35 @@ pub(super) struct Conn {
 
 impl Conn {
     /// Sends one statement: its rows, and how many rows it changed.
-    pub(super) async fn run(&mut self, sql: &str, params: &[SqlValue]) -> Result<Answer> {
+    pub(super) async fn run(&mut self, sql: &str, params: &[SqlValue]) -> Result<Vec<Row>> {
         self.sent.fetch_add(1, Ordering::Relaxed);
         run(&mut self.inner, sql, params).await
     }
 
-    /// Begins a transaction that writes. One that began by reading could not be turned into it:
-    /// SQLite refuses that at once. Dropped, it is rolled back.
-    pub(super) async fn begin(&mut self) -> Result<Transaction<'_>> {
-        self.sent.fetch_add(1, Ordering::Relaxed);
-        let begun = self.inner.begin_with("BEGIN IMMEDIATE").await;
-        Ok(Transaction { inner: begun.map_err(|error| sorted(&error))?, sent: &self.sent })
+    /// Sends several statements, one after the other, as one text. For each that was done how many
+    /// rows it changed; an error ends them.
+    pub(super) async fn run_all(
+        &mut self,
+        sql: String,
+        statements: usize,
+        params: Vec<&SqlValue>,
+    ) -> (Vec<u64>, Result<()>) {
+        self.sent.fetch_add(u64::try_from(statements).unwrap_or(0), Ordering::Relaxed);
+        let mut changed = Vec::with_capacity(statements);
+        let arguments = match arguments(params) {
+            Ok(arguments) => arguments,
+            Err(error) => return (changed, Err(error)),
+        };
+        let mut parts = self.inner.fetch_many(sqlx::query_with(AssertSqlSafe(sql), arguments));
+        loop {
+            match parts.try_next().await {
+                Ok(Some(Either::Left(done))) => changed.push(done.rows_affected()),
+                Ok(Some(Either::Right(_))) => {}
+                Ok(None) => break,
+                Err(error) => return (changed, Err(sorted(&error))),
+            }
+        }
+        (changed, Ok(()))
     }
 
     /// Closes it.
@@ -93,48 +111,20 @@ impl Conn {
     }
 }
 
-/// A transaction that writes.
-pub(super) struct Transaction<'a> {
-    inner: sqlx::Transaction<'a, sqlx::Sqlite>,
-    sent: &'a AtomicU64,
-}
-
-impl Transaction<'_> {
-    /// As [`Conn::run`].
-    pub(super) async fn run(&mut self, sql: &str, params: &[SqlValue]) -> Result<Answer> {
-        self.sent.fetch_add(1, Ordering::Relaxed);
-        run(&mut self.inner, sql, params).await
-    }
-
-    pub(super) async fn commit(self) -> Result<()> {
-        self.sent.fetch_add(1, Ordering::Relaxed);
-        self.inner.commit().await.map_err(|error| sorted(&error))
-    }
-}
-
-/// What a statement brought.
-pub(super) struct Answer {
-    pub(super) rows: Vec<Row>,
-    /// How many rows it changed.
-    pub(super) changed: u64,
-}
-
-async fn run(conn: &mut SqliteConnection, sql: &str, params: &[SqlValue]) -> Result<Answer> {
+async fn run(conn: &mut SqliteConnection, sql: &str, params: &[SqlValue]) -> Result<Vec<Row>> {
     let query = sqlx::query_with(AssertSqlSafe(sql.to_owned()), arguments(params)?);
     let mut parts = conn.fetch_many(query);
-    let mut answer = Answer { rows: Vec::new(), changed: 0 };
+    let mut rows = Vec::new();
     while let Some(part) = parts.try_next().await.map_err(|error| sorted(&error))? {
-        match part {
-            Either::Left(done) => answer.changed += done.rows_affected(),
-            Either::Right(row) => answer.rows.push(read(&row)?),
+        if let Either::Right(row) = part {
+            rows.push(read(&row)?);
         }
     }
-    Ok(answer)
+    Ok(rows)
 }
 
-fn arguments(params: &[SqlValue]) -> Result<SqliteArguments> {
+fn arguments<'a>(params: impl IntoIterator<Item = &'a SqlValue>) -> Result<SqliteArguments> {
     let mut arguments = SqliteArguments::default();
-    arguments.reserve(params.len(), 0);
     for param in params {
         let added = match param {
             SqlValue::Null => arguments.add(None::<i64>),

@@ -5,6 +5,7 @@ mod connection;
 mod dialect;
 mod options;
 mod place;
+mod script;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

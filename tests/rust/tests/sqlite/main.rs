@@ -1,4 +1,11 @@
 //! The SQL engine and the SQLite store, from outside.
 
 mod histories;
+mod names;
+mod opening;
+mod plain;
+mod processes;
+mod races;
+mod schema;
 mod store;
+mod trimming;

@@ -1,0 +1,203 @@
+//! Calls that travel together: read in one statement, decided, applied in one transaction.
+
+use super::apply::{self, Unit};
+use super::client::Lane;
+use super::decide::{Verdict, decide, lease_of, scope_of, slot_of};
+use super::engine::{Ask, Live, SqlEngine, SqlStore, is_unknown};
+use super::load::Read;
+use super::statements::{LONGEST, Runs, Scope};
+use crate::clock::{Clock, SystemClock, sleep_for};
+use crate::error::{Error, Result};
+use crate::lease::rules::{Answer, Call};
+
+/// The calls on one job, by their place in the batch.
+pub(super) struct Group {
+    job: String,
+    calls: Vec<usize>,
+}
+
+/// The most different slots in one statement.
+const MOST_SLOTS: usize = 64;
+
+/// Groups calls by job, sorted by name (two batches that lock in the same order cannot block each
+/// other), in pieces of a size that a statement can take.
+pub(super) fn chunks(asks: &[Ask]) -> Vec<Vec<Group>> {
+    let mut order: Vec<usize> = (0..asks.len()).collect();
+    order.sort_by(|a, b| asks[*a].job.cmp(&asks[*b].job));
+    let mut groups: Vec<Group> = Vec::new();
+    for index in order {
+        match groups.last_mut() {
+            Some(group) if group.job == asks[index].job => group.calls.push(index),
+            _ => groups.push(Group { job: asks[index].job.clone(), calls: vec![index] }),
+        }
+    }
+    let mut chunks: Vec<Vec<Group>> = Vec::new();
+    let mut slots: Vec<i64> = Vec::new();
+    for group in groups {
+        let mut with_these = slots.clone();
+        with_these.extend(group.calls.iter().filter_map(|call| slot_of(&asks[*call].call)));
+        with_these.sort_unstable();
+        with_these.dedup();
+        match chunks.last_mut() {
+            Some(chunk) if chunk.len() < LONGEST && with_these.len() <= MOST_SLOTS => {
+                chunk.push(group);
+                slots = with_these;
+            }
+            _ => {
+                slots = group.calls.iter().filter_map(|call| slot_of(&asks[*call].call)).collect();
+                chunks.push(vec![group]);
+            }
+        }
+    }
+    chunks
+}
+
+/// Some calls on their way.
+pub(super) struct Batch<'a, S: SqlStore + ?Sized> {
+    pub(super) engine: &'a SqlEngine<S>,
+    pub(super) live: &'a Live,
+    pub(super) lane: Lane,
+    pub(super) asks: &'a [Ask],
+}
+
+impl<S: SqlStore + ?Sized> Batch<'_, S> {
+    /// Tries until all are answered or the deadline has come.
+    pub(super) async fn run(
+        &self,
+        mut pending: Vec<Group>,
+        answers: &mut [Option<Result<Answer>>],
+    ) {
+        let clock = SystemClock;
+        let deadline = clock.mono_ms() + self.patience_ms(&pending);
+        let mut failed = false;
+        for round in 0_u32.. {
+            // After an error each job goes alone: one that cannot be written must not keep the
+            // others from it.
+            let lots = if failed { 1 } else { pending.len() };
+            let mut rest = Vec::new();
+            let mut last_error = None;
+            while !pending.is_empty() {
+                let lot: Vec<Group> = pending.drain(..lots.min(pending.len())).collect();
+                match self.attempt(&lot).await {
+                    Ok(answered) => {
+                        for (group, answered) in lot.into_iter().zip(answered) {
+                            match answered {
+                                Some(given) => {
+                                    for (call, answer) in group.calls.iter().zip(given) {
+                                        answers[*call] = Some(Ok(answer));
+                                    }
+                                }
+                                None => rest.push(group),
+                            }
+                        }
+                    }
+                    Err(error) => {
+                        let final_now = !is_unknown(&error) || clock.mono_ms() >= deadline;
+                        for call in lot.iter().flat_map(|group| &group.calls) {
+                            answers[*call] = final_now.then(|| Err(error.clone()));
+                        }
+                        if !final_now {
+                            rest.extend(lot);
+                            last_error = Some(error);
+                        }
+                    }
+                }
+            }
+            if rest.is_empty() {
+                return;
+            }
+            failed |= last_error.is_some();
+            let pause = self.engine.pause_ms(round, last_error.is_some());
+            if clock.mono_ms() + pause >= deadline {
+                let error = last_error.unwrap_or_else(|| contended(&rest[0].job));
+                for call in rest.iter().flat_map(|group| &group.calls) {
+                    answers[*call] = Some(Err(error.clone()));
+                }
+                return;
+            }
+            if pause > 0 {
+                sleep_for(&clock, pause).await;
+            }
+            pending = rest;
+        }
+    }
+
+    fn patience_ms(&self, groups: &[Group]) -> i64 {
+        let calls = groups.iter().flat_map(|group| &group.calls);
+        let leases = calls.filter_map(|call| lease_of(&self.asks[*call].call));
+        let sixth = leases.map(|lease_ms| lease_ms / 6).min().unwrap_or(i64::MAX);
+        self.engine.shared.options.call_timeout_ms.min(sixth)
+    }
+
+    /// Reads, decides and applies once. `None` for a group whose guard did not hold.
+    async fn attempt(&self, groups: &[Group]) -> Result<Vec<Option<Vec<Answer>>>> {
+        let wanted = groups.iter().flat_map(|group| &group.calls);
+        let scope = wanted.map(|call| scope_of(&self.asks[*call].call)).reduce(Scope::and);
+        let scope = scope.unwrap_or(Scope::of(Runs::None));
+        let all_runs = scope.runs == Runs::All;
+        let mut read = self.read(groups, scope).await?;
+        let mut verdicts: Vec<Option<Verdict>> =
+            groups.iter().map(|group| self.decide(group, &read, all_runs)).collect();
+        let short: Vec<usize> = (0..groups.len()).filter(|i| verdicts[*i].is_none()).collect();
+        if !short.is_empty() {
+            let jobs: Vec<&str> = short.iter().map(|i| groups[*i].job.as_str()).collect();
+            self.engine.read_outlines(self.live, self.lane, &mut read, &jobs).await?;
+            for index in short {
+                verdicts[index] = self.decide(&groups[index], &read, true);
+            }
+        }
+        let mut answered: Vec<Option<Vec<Answer>>> = Vec::with_capacity(groups.len());
+        let mut units = Vec::new();
+        let mut unit_of = Vec::new();
+        for (index, verdict) in verdicts.into_iter().enumerate() {
+            let Some(mut verdict) = verdict else {
+                answered.push(None);
+                continue;
+            };
+            answered.push(Some(std::mem::take(&mut verdict.answers)));
+            if verdict.changes {
+                units.push(self.unit(&groups[index].job, &read, scope, verdict)?);
+                unit_of.push(index);
+            }
+        }
+        if !units.is_empty() {
+            let held = self.engine.apply(self.live, self.lane, units).await?;
+            for (index, held) in unit_of.into_iter().zip(held) {
+                if !held {
+                    answered[index] = None;
+                }
+            }
+        }
+        Ok(answered)
+    }
+
+    async fn read(&self, groups: &[Group], scope: Scope) -> Result<Read> {
+        let jobs: Vec<&str> = groups.iter().map(|group| group.job.as_str()).collect();
+        let mut slots: Vec<i64> = Vec::new();
+        if scope.runs.by_slot() {
+            let calls = groups.iter().flat_map(|group| &group.calls);
+            slots.extend(calls.filter_map(|call| slot_of(&self.asks[*call].call)));
+            slots.sort_unstable();
+            slots.dedup();
+        }
+        self.engine.read(self.live, self.lane, scope, &jobs, &slots).await
+    }
+
+    fn decide(&self, group: &Group, read: &Read, all_runs: bool) -> Option<Verdict> {
+        let calls: Vec<&Call> = group.calls.iter().map(|call| &self.asks[*call].call).collect();
+        decide(read.job(&group.job), all_runs, &calls, read.now)
+    }
+
+    fn unit(&self, job: &str, read: &Read, scope: Scope, verdict: Verdict) -> Result<Unit> {
+        let (statements, namespace) = (&self.live.statements, &self.engine.namespace);
+        let stamp = self.engine.shared.random.token();
+        apply::unit(statements, namespace, job, read.job(job), scope, verdict, stamp)
+    }
+}
+
+fn contended(job: &str) -> Error {
+    Error::unavailable(format!(
+        "the job {job:?} was changed by others each time it was about to be changed here, until \
+         the call's deadline"
+    ))
+}
