@@ -162,8 +162,8 @@ impl Driver {
     }
 
     fn follow_stored_instant(&mut self, id: JobId, ours: &str, stored: &str) {
-        let slot = stored.strip_prefix("at:").and_then(|slot| slot.parse::<i64>().ok());
-        let (Some(slot), true) = (slot, ours != stored && ours.starts_with("at:")) else { return };
+        let slot = stored.strip_prefix("at ").and_then(|slot| slot.parse::<i64>().ok());
+        let (Some(slot), true) = (slot, ours != stored && ours.starts_with("at ")) else { return };
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.follow(Schedule::at(slot));
         self.arm(id);

@@ -60,5 +60,5 @@ fn keep_slots(limits: &JobLimits) -> i64 {
 
 /// The one instant in the fingerprint of an `at` schedule.
 fn at_slot(schedule: &str) -> Option<i64> {
-    schedule.strip_prefix("at:").and_then(|slot| slot.parse().ok())
+    schedule.strip_prefix("at ").and_then(|slot| slot.parse().ok())
 }

@@ -113,7 +113,7 @@ impl Draw<'_> {
             lease_ms: Some(self.lease_ms()),
             overlap: Some(Overlap::Skip),
             catch_up: Some(CatchUp::Latest),
-            schedule: Some(self.one_of(&["every:1000", "cron:* * * * *", "at:1"]).to_owned()),
+            schedule: Some(self.one_of(&["every:1000", "cron:* * * * *", "at 1"]).to_owned()),
             keep_ms: self.one_of(&[None, Some(0), Some(2_000)]),
             keep_slots: self.one_of(&[None, Some(0), Some(2)]),
             keep_window_ms: self.one_of(&[None, Some(4_000)]),
