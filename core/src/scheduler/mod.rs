@@ -37,6 +37,7 @@ use crate::scheduler::slot::{Job, JobSpec, unknown_job};
 pub use context::{Cancellation, Handler, HandlerEnd, JobContext};
 pub use job::{JobDefinition, When};
 pub use options::{BackendSource, JobOptions, Retries, SchedulerOptions, SharedBackend};
+pub(crate) use start::check_namespace;
 
 /// One replica's scheduler. Cloning gives another handle of the same one.
 #[derive(Clone)]

@@ -165,6 +165,14 @@ pub trait SqlQueryable: Send + Sync {
     /// # Errors
     /// Whatever the driver says. The engine treats it as *unknown* and asks again.
     async fn all(&self, sql: &str, params: &[SqlValue]) -> Result<Vec<Row>>;
+
+    /// Makes changes of one job take turns, where a user's own dialect says how.
+    ///
+    /// # Errors
+    /// Whatever the driver says.
+    async fn serialize(&self, _job: &str) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What runs inside a transaction. A driver may run it again, so it starts from nothing each time;
