@@ -45,6 +45,7 @@ class Replica:
     process: subprocess.Popen[bytes]
     log: Path
     output: Path
+    asked_to_stop: bool = False
     read_to: int = 0
     lines: list[Line] = field(default_factory=list)
 
@@ -61,6 +62,7 @@ class Replica:
         """Sends a signal; answers when (ms)."""
         at = int(time.time() * 1000)
         self.process.send_signal(number)
+        self.asked_to_stop |= number == signal.SIGTERM
         return at
 
     def said(self) -> str:
@@ -153,7 +155,9 @@ class Fleet:
         """Asks all that live to stop and checks that they end well and have printed nothing."""
         alive = [r for r in self.replicas.values() if r.process.poll() is None]
         for replica in alive:
-            replica.send(signal.SIGTERM)
+            # A second one would reach a process that is about to leave, and no longer listens.
+            if not replica.asked_to_stop:
+                replica.send(signal.SIGTERM)
         for replica in alive:
             status = replica.process.wait(timeout=PATIENCE)
             assert (status, replica.said()) == (0, ""), f"{replica.id}: {status} {replica.said()}"
