@@ -1,0 +1,2 @@
+/** The same objects for `import`: there is one instance of the package per thread. */
+export * from './index.js';

@@ -1,0 +1,63 @@
+/**
+ * A job scheduler for applications that run in several instances. Every instance runs the same
+ * scheduler; for one job and one slot exactly one of them wins and runs the handler.
+ *
+ * @packageDocumentation
+ */
+
+export {
+  BuiltInBackend,
+  MemoryBackend,
+  type MemoryBackendOptions,
+  SqliteBackend,
+  type SqliteBackendOptions,
+} from './backends';
+export type { JobContext } from './context';
+export {
+  type ActiveRun,
+  type Backend,
+  buildHistory,
+  type CatchUp,
+  type ClaimInput,
+  type ClaimOutcome,
+  type ClaimOutcomeKind,
+  type ClaimRecord,
+  type EndStatus,
+  type JobLimits,
+  type MissedRange,
+  type MissedReason,
+  type Overlap,
+  type PauseRequest,
+  type RunClaim,
+  type RunError,
+  type RunRecord,
+  type RunStatus,
+  type RunStore,
+  type StoredResult,
+  type Survey,
+} from './contract';
+export { AnarchonError, type ErrorCode } from './errors';
+export type {
+  DefinitionConflict,
+  MissedSlots,
+  OverdueInfo,
+  OverlapInfo,
+  RunInfo,
+  SchedulerEvents,
+  SkewInfo,
+  Trigger,
+} from './events';
+export type { Logger } from './logger';
+export type { Duration, JobOptions, Retries, SchedulerOptions } from './options';
+export {
+  type Explanation,
+  type Handler,
+  type HistoryOptions,
+  type JobInfo,
+  type MissedEntry,
+  type RunNowOptions,
+  type RunRef,
+  Scheduler,
+  type StartOptions,
+  type StopReport,
+} from './scheduler';
