@@ -1,178 +1,19 @@
-//! From changes to guarded statements, and how they are applied in a transaction.
+//! How guarded changes are applied in a transaction of any client, in few statements.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::BoxFuture;
+
 use super::client::{Row, SqlClient, SqlQueryable, SqlValue};
-use super::decide::{Verdict, Written};
-use super::load::Loaded;
-use super::statements::{LONGEST, Scope, Statements, padded};
+use super::plan::{Step, Unit};
+use super::statements::{LONGEST, Statements, padded};
 use crate::error::{Error, Result};
-use crate::lease::model::{JobHeader, Run, RunKey};
 use crate::random::Random;
 
-/// A statement with its parameters.
-#[derive(Clone, Debug)]
-pub struct Step {
-    /// The statement, in the form of the dialect.
-    pub sql: Arc<str>,
-    /// Its parameters.
-    pub params: Vec<SqlValue>,
-}
-
-/// The change of one job, guarded by the version that was loaded.
-///
-/// `guard` raises the version, or inserts the job's row. It holds if it changed exactly one row.
-/// Only then `rest` may run, in the same transaction.
-#[derive(Clone, Debug)]
-pub struct Unit {
-    /// The job.
-    pub job: String,
-    /// The guard; its first parameter is the stamp.
-    pub guard: Step,
-    /// What is written if the guard holds.
-    pub rest: Vec<Step>,
-}
-
-/// The guarded change of one job.
-pub(super) fn unit(
-    statements: &Statements,
-    namespace: &str,
-    job: &str,
-    loaded: &Loaded,
-    scope: Scope,
-    verdict: Verdict,
-    stamp: String,
-) -> Result<Unit> {
-    let of_job = [SqlValue::Text(namespace.to_owned()), SqlValue::Text(job.to_owned())];
-    let guard = guard(statements, &of_job, loaded, scope, &verdict, stamp)?;
-    let mut rest = Vec::with_capacity(verdict.runs.len());
-    for (key, written) in verdict.runs {
-        let known = loaded.state.runs.contains_key(&key);
-        let of_run = of_job.clone().into_iter().chain(run_key(key));
-        let step = match written {
-            Some(Written { run, result }) => {
-                let body = match &result {
-                    Some(result) => Some(body(result)?),
-                    None => None,
-                };
-                let sql = match (known, body.is_some()) {
-                    (false, _) => &statements.insert_run,
-                    (true, false) => &statements.update_run,
-                    (true, true) => &statements.update_run_body,
-                };
-                let empty = (!known).then(|| vec![SqlValue::Null; 6]);
-                let body = body.or(empty).into_iter().flatten();
-                let params = decided(&run).into_iter().chain(body).chain(of_run).collect();
-                Step { sql: sql.clone(), params }
-            }
-            None if known => Step { sql: statements.delete_run.clone(), params: of_run.collect() },
-            None => continue,
-        };
-        rest.push(step);
-    }
-    Ok(Unit { job: job.to_owned(), guard, rest })
-}
-
-fn guard(
-    statements: &Statements,
-    of_job: &[SqlValue],
-    loaded: &Loaded,
-    scope: Scope,
-    verdict: &Verdict,
-    stamp: String,
-) -> Result<Step> {
-    let (before, after) = (&loaded.state.header, &verdict.header);
-    let only_grants = JobHeader { fence: after.fence, ..before.clone() } == *after;
-    let mut params = vec![SqlValue::Text(stamp)];
-    let sql = match loaded.version {
-        None => &statements.insert_job,
-        Some(_) if only_grants && before.fence == after.fence && loaded.ended == verdict.ended => {
-            &statements.guard
-        }
-        Some(_) if only_grants => {
-            params.extend([SqlValue::Int(after.fence), SqlValue::Int(verdict.ended)]);
-            &statements.guard_grant
-        }
-        Some(_) if scope.missed && before.missed != after.missed => &statements.guard_missed,
-        Some(_) => &statements.guard_header,
-    };
-    let inserts = loaded.version.is_none();
-    let sets_missed = inserts || Arc::ptr_eq(sql, &statements.guard_missed);
-    if sets_missed || Arc::ptr_eq(sql, &statements.guard_header) {
-        params.extend(header(after, verdict.ended)?);
-    }
-    if sets_missed {
-        let some = (!after.missed.is_empty()).then_some(&after.missed);
-        params.push(SqlValue::optional_text(some.map(|missed| json(missed)).transpose()?));
-    }
-    params.extend_from_slice(of_job);
-    params.push(SqlValue::Int(loaded.version.unwrap_or(1)));
-    Ok(Step { sql: sql.clone(), params })
-}
-
-/// In the order of [`super::statements::HEADER_SET`].
-fn header(header: &JobHeader, ended: i64) -> Result<[SqlValue; 13]> {
-    Ok([
-        SqlValue::Text(header.schedule.clone()),
-        SqlValue::Text(header.schedule_prev.clone()),
-        SqlValue::Text(header.zone_tables.clone()),
-        SqlValue::Int(header.since),
-        SqlValue::Int(header.floor),
-        SqlValue::Int(header.fence),
-        SqlValue::Int(header.keep_ms),
-        SqlValue::Int(header.keep_slots),
-        SqlValue::Int(header.keep_window_ms),
-        SqlValue::Int(header.history_size),
-        SqlValue::optional_int(header.history_ttl_ms),
-        SqlValue::Int(ended),
-        SqlValue::optional_text(header.paused.as_ref().map(|paused| json(paused)).transpose()?),
-    ])
-}
-
-fn json(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(value)
-        .map_err(|error| Error::unavailable(format!("a value cannot be written as JSON: {error}")))
-}
-
-fn run_key(key: RunKey) -> [SqlValue; 2] {
-    [SqlValue::Int(key.slot), SqlValue::Int(i64::from(key.manual))]
-}
-
-/// In the order of [`super::schema::RUN_COLUMNS`], without the key.
-fn decided(run: &Run) -> [SqlValue; 12] {
-    [
-        SqlValue::Text(run.token.clone()),
-        SqlValue::Text(run.by.clone()),
-        SqlValue::Int(run.at),
-        SqlValue::Int(run.attempt),
-        SqlValue::Int(run.fence),
-        SqlValue::Int(run.crashes),
-        SqlValue::Int(run.lease_until),
-        SqlValue::Int(run.lease_ms),
-        SqlValue::Int(run.max_takeovers),
-        SqlValue::Int(i64::from(run.released)),
-        SqlValue::optional_text(run.status.map(|status| status.as_str().to_owned())),
-        SqlValue::optional_int(run.ended_at),
-    ]
-}
-
-/// In the order of [`super::schema::BODY_COLUMNS`].
-fn body(result: &crate::backend::contract::StoredResult) -> Result<Vec<SqlValue>> {
-    let truth = |flag: Option<bool>| SqlValue::optional_int(flag.map(i64::from));
-    let duration_ms = result.ended_at.saturating_sub(result.started_at).max(0);
-    Ok(vec![
-        SqlValue::Int(result.started_at),
-        SqlValue::Int(duration_ms),
-        truth(result.abandoned),
-        truth(result.output_truncated),
-        SqlValue::optional_text(result.error.as_ref().map(|error| json(error)).transpose()?),
-        SqlValue::optional_text(result.output.clone()),
-    ])
-}
-
-/// Applies units in one transaction of any client: first all guards, in the order of the jobs'
-/// names; then the stamps are read back, for `all` gives no row counts; then the changes of those
-/// whose guard held. Answers for each unit whether it did.
+/// Applies units in one transaction of any client: first all guards; then the stamps are read
+/// back, for `all` gives no row counts; then the changes of those whose guard held. Answers for
+/// each unit whether it did.
 pub(super) async fn apply_in_transaction(
     client: &dyn SqlClient,
     statements: &Arc<Statements>,
@@ -187,11 +28,12 @@ pub(super) async fn apply_in_transaction(
             let (statements, units, random) = (statements.clone(), units.clone(), random.clone());
             let held = held.clone();
             let run = async move {
-                let answers = apply_all(tx, &statements, &random, &units).await?;
+                let apply = Apply { tx, statements: &statements };
+                let answers = apply.all(&units, random.token()).await?;
                 *held.lock().unwrap_or_else(PoisonError::into_inner) = answers;
                 Ok(())
             };
-            Box::pin(run) as futures_util::future::BoxFuture<'static, Result<()>>
+            Box::pin(run) as BoxFuture<'static, Result<()>>
         }
     };
     client.transaction(Arc::new(body)).await?;
@@ -205,54 +47,120 @@ pub(super) async fn apply_in_transaction(
     ))
 }
 
-async fn apply_all(
+/// Writes alike go into one statement in lots of these sizes: few texts, to be prepared once.
+/// SQLite takes no more than 1,000 alternatives in one condition.
+const LOTS: [usize; 4] = [128, 16, 4, 1];
+
+struct Apply<'a> {
     tx: Arc<dyn SqlQueryable>,
-    statements: &Statements,
-    random: &Random,
-    units: &[Unit],
-) -> Result<Vec<bool>> {
-    // A driver may run this again although an earlier commit went through: with a fresh stamp that
-    // looks like somebody else's change, and everything is loaded again.
-    let stamp = SqlValue::Text(random.token());
-    for unit in units {
-        statements.dialect.serialize(&tx, &unit.job).await?;
-        let mut params = unit.guard.params.clone();
-        params[0] = stamp.clone();
-        tx.all(&unit.guard.sql, &params).await?;
-    }
-    let mut ours: Vec<String> = Vec::with_capacity(units.len());
-    for chunk in units.chunks(LONGEST) {
-        let length = padded(chunk.len());
-        let mut params = vec![namespace_of(&chunk[0])];
-        let last = chunk.len() - 1;
-        params.extend((0..length).map(|i| SqlValue::Text(chunk[i.min(last)].job.clone())));
-        for row in tx.all(&statements.stamps(length), &params).await? {
-            ours.extend(stamped_by(row, &stamp)?);
+    statements: &'a Statements,
+}
+
+impl Apply<'_> {
+    /// A driver may run this again although an earlier commit went through: with a fresh stamp
+    /// that looks like somebody else's change, and everything is loaded again.
+    async fn all(&self, units: &[Unit], stamp: String) -> Result<Vec<bool>> {
+        for unit in units {
+            self.statements.dialect.serialize(&self.tx, &unit.job).await?;
         }
+        if units.len() > 1 {
+            self.lock(units).await?;
+        }
+        let stamp = SqlValue::Text(stamp);
+        let mut guards: Vec<Step> = units.iter().map(|unit| unit.guard.clone()).collect();
+        for guard in &mut guards {
+            guard.params[0] = stamp.clone();
+        }
+        self.write(&guards.iter().collect::<Vec<_>>()).await?;
+        let ours = self.stamped(units, &stamp).await?;
+        let held: Vec<bool> =
+            units.iter().map(|unit| ours.binary_search(&unit.job).is_ok()).collect();
+        let holding = units.iter().zip(&held).filter(|(_, held)| **held);
+        self.write(&holding.flat_map(|(unit, _)| &unit.rest).collect::<Vec<_>>()).await?;
+        Ok(held)
     }
-    ours.sort_unstable();
-    let mut held = Vec::with_capacity(units.len());
-    for unit in units {
-        let holds = ours.binary_search(&unit.job).is_ok();
-        held.push(holds);
-        if holds {
-            for step in &unit.rest {
-                tx.all(&step.sql, &step.params).await?;
+
+    /// Two batches that took their locks in different orders could wait for each other: so they
+    /// are taken by name.
+    async fn lock(&self, units: &[Unit]) -> Result<()> {
+        for chunk in units.chunks(LONGEST) {
+            let Some(sql) = self.statements.locks(padded(chunk.len())) else { return Ok(()) };
+            self.tx.all(&sql, &of_jobs(chunk)).await?;
+        }
+        Ok(())
+    }
+
+    /// The jobs that carry this stamp, sorted.
+    async fn stamped(&self, units: &[Unit], stamp: &SqlValue) -> Result<Vec<String>> {
+        let mut ours: Vec<String> = Vec::with_capacity(units.len());
+        for chunk in units.chunks(LONGEST) {
+            let sql = self.statements.stamps(padded(chunk.len()));
+            for row in self.tx.all(&sql, &of_jobs(chunk)).await? {
+                ours.extend(stamped_by(row, stamp)?);
             }
         }
+        ours.sort_unstable();
+        Ok(ours)
     }
-    Ok(held)
+
+    /// Writes steps that have nothing to do with each other, those alike together.
+    async fn write(&self, steps: &[&Step]) -> Result<()> {
+        for mut alike in groups(steps) {
+            while !alike.is_empty() {
+                let fits = |size: &&usize| **size <= alike.len();
+                let size = LOTS.iter().find(fits).copied().unwrap_or(1);
+                let rest = alike.split_off(size);
+                self.write_lot(&alike).await?;
+                alike = rest;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_lot(&self, lot: &[&Step]) -> Result<()> {
+        if let [step] = lot {
+            return self.tx.all(&step.sql, &step.params).await.map(drop);
+        }
+        let write = lot[0].write;
+        let sql = self.statements.write(write, lot.len());
+        let params: Vec<SqlValue> = if write.inserts() {
+            lot.iter().flat_map(|step| step.params.iter().cloned()).collect()
+        } else {
+            let namespace = &lot[0].key()[..1];
+            let keys = lot.iter().flat_map(|step| &step.key()[1..]);
+            lot[0].set().iter().chain(namespace).chain(keys).cloned().collect()
+        };
+        self.tx.all(&sql, &params).await.map(drop)
+    }
+}
+
+/// Steps that can be one statement, in the order of the first of each.
+fn groups<'a>(steps: &[&'a Step]) -> Vec<Vec<&'a Step>> {
+    let mut groups: Vec<Vec<&Step>> = Vec::new();
+    for step in steps {
+        let alike = |group: &&mut Vec<&Step>| {
+            let first = group[0];
+            first.write == step.write && (step.write.inserts() || first.set() == step.set())
+        };
+        let found = step.write.may_be_many().then(|| groups.iter_mut().rev().take(8).find(alike));
+        match found.flatten() {
+            Some(group) => group.push(step),
+            None => groups.push(vec![step]),
+        }
+    }
+    groups
+}
+
+/// The namespace and the jobs of some units, padded.
+fn of_jobs(units: &[Unit]) -> Vec<SqlValue> {
+    let last = units.len() - 1;
+    let names = (0..padded(units.len())).map(|i| SqlValue::Text(units[i.min(last)].job.clone()));
+    units[0].guard.key()[..1].iter().cloned().chain(names).collect()
 }
 
 /// The job of a row, if the stamp on it is this one.
 fn stamped_by(row: Row, stamp: &SqlValue) -> Result<Option<String>> {
     let values = row.into_order(&["job", "stamp"])?;
     let ours = values[1].text() == stamp.text();
-    Ok(values[0].text().filter(|_| ours).map(std::borrow::Cow::into_owned))
-}
-
-/// The namespace among a guard's parameters: third from the end, before job and version.
-fn namespace_of(unit: &Unit) -> SqlValue {
-    let params = &unit.guard.params;
-    params.get(params.len().wrapping_sub(3)).cloned().unwrap_or(SqlValue::Null)
+    Ok(values[0].text().filter(|_| ours).map(Cow::into_owned))
 }

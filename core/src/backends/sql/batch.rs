@@ -1,10 +1,10 @@
 //! Calls that travel together: read in one statement, decided, applied in one transaction.
 
-use super::apply::{self, Unit};
 use super::client::Lane;
 use super::decide::{Verdict, decide, lease_of, scope_of, slot_of};
 use super::engine::{Ask, Live, SqlEngine, SqlStore, is_unknown};
 use super::load::Read;
+use super::plan::{Plan, Unit};
 use super::statements::{LONGEST, Runs, Scope};
 use crate::clock::{Clock, SystemClock, sleep_for};
 use crate::error::{Error, Result};
@@ -189,9 +189,14 @@ impl<S: SqlStore + ?Sized> Batch<'_, S> {
     }
 
     fn unit(&self, job: &str, read: &Read, scope: Scope, verdict: Verdict) -> Result<Unit> {
-        let (statements, namespace) = (&self.live.statements, &self.engine.namespace);
-        let stamp = self.engine.shared.random.token();
-        apply::unit(statements, namespace, job, read.job(job), scope, verdict, stamp)
+        let plan = Plan {
+            statements: &self.live.statements,
+            namespace: &self.engine.namespace,
+            job,
+            loaded: read.job(job),
+            scope,
+        };
+        plan.unit(verdict, self.engine.shared.random.token())
     }
 }
 

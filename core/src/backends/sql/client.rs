@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 
-use super::apply::Unit;
+use super::plan::Unit;
 use crate::error::{Code, Error, Result};
 
 /// A value sent to a database, or brought back by one.

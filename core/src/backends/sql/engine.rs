@@ -13,11 +13,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 
-use super::apply::{self, Unit};
+use super::apply;
 use super::batch::{Batch, chunks};
 use super::client::{Lane, SqlClient, SqlValue};
 use super::dialect::SqlDialect;
 use super::load::{self, Read};
+use super::plan::Unit;
 use super::schema::{DEFAULT_TABLE, Tables};
 use super::statements::{Scope, Statements, padded};
 use crate::clock::{Clock, SystemClock, sleep_for};

@@ -18,6 +18,8 @@ pub(super) struct Loaded {
     pub(super) version: Option<i64>,
     /// How many of its records have ended, whether they have been read or not.
     pub(super) ended: i64,
+    /// The same number as it stands in the job's row.
+    pub(super) stored_ended: i64,
     /// What has been read of its state.
     pub(super) state: JobState,
 }
@@ -141,7 +143,8 @@ fn read_header(scope: Scope, cells: &mut Cells<'_>) -> Result<Loaded> {
     if scope.missed {
         header.missed = cells.optional_json::<Vec<MissedRange>>()?.unwrap_or_default();
     }
-    Ok(Loaded { version, ended, state: JobState { header, ..JobState::default() } })
+    let stored_ended = ended;
+    Ok(Loaded { version, ended, stored_ended, state: JobState { header, ..JobState::default() } })
 }
 
 fn read_run_into(loaded: &mut Loaded, scope: Scope, cells: &mut Cells<'_>) -> Result<()> {

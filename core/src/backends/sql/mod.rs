@@ -5,10 +5,12 @@
 //! | `client.rs` | what is asked of a driver: statements and transactions, values and rows |
 //! | `dialect.rs` | what differs between databases |
 //! | `schema.rs` | the tables |
-//! | `statements.rs` | the texts of all statements |
+//! | `statements.rs` | the statements that read, and the texts of all |
 //! | `load.rs` | from rows to the state that is decided upon |
 //! | `decide.rs` | what a call must see, what it answers, what is to be written |
-//! | `apply.rs` | guarded statements, and how they are applied in a transaction |
+//! | `write.rs` | the statements that change something |
+//! | `plan.rs` | from a decision to guarded writes |
+//! | `apply.rs` | how they are applied in a transaction of any client |
 //! | `engine.rs` | what an open store is, and its single steps: reading, applying |
 //! | `batch.rs` | calls that travel together: load, decide, apply, and again where it was in vain |
 //! | `open.rs` | connecting, checking, creating the tables |
@@ -23,11 +25,14 @@ mod dialect;
 mod engine;
 mod load;
 mod open;
+mod plan;
 mod schema;
 mod statements;
+mod write;
 
-pub use apply::{Step, Unit};
 pub use client::{Lane, Row, SqlClient, SqlQueryable, SqlValue, TransactionBody};
 pub use dialect::SqlDialect;
 pub use engine::{Access, CALL_TIMEOUT_MS, Connected, EngineOptions, SqlEngine, SqlStore};
+pub use plan::{Step, Unit};
 pub use schema::{DEFAULT_TABLE, SCHEMA_MAJOR, SCHEMA_MINOR, Tables};
+pub use write::Write;

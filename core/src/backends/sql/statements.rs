@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::dialect::SqlDialect;
 use super::schema::{BODY_COLUMNS, JOB_COLUMNS, RUN_COLUMNS, Tables};
+use super::write::Write;
 
 /// Which runs of a job a call must see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,79 +97,20 @@ pub(super) struct Statements {
     reads: Mutex<HashMap<(Scope, usize, usize), Arc<str>>>,
     stamps: Mutex<HashMap<usize, Arc<str>>>,
     outlines: Mutex<HashMap<usize, Arc<str>>>,
-    pub(super) insert_job: Arc<str>,
-    pub(super) guard: Arc<str>,
-    pub(super) guard_grant: Arc<str>,
-    pub(super) guard_header: Arc<str>,
-    pub(super) guard_missed: Arc<str>,
-    pub(super) insert_run: Arc<str>,
-    pub(super) update_run: Arc<str>,
-    pub(super) update_run_body: Arc<str>,
-    pub(super) delete_run: Arc<str>,
+    /// The texts of [`Write`]s that change one row, and of those that change several.
+    writes: Mutex<HashMap<(Write, usize), Arc<str>>>,
     pub(super) history: Arc<str>,
     pub(super) schema_version: Arc<str>,
     pub(super) insert_schema_version: Arc<str>,
 }
 
-/// The columns of a job that [`Statements::guard_header`] sets, in the order of its parameters.
-pub(super) const HEADER_SET: [&str; 13] = [
-    "schedule",
-    "schedule_prev",
-    "zone_tables",
-    "since",
-    "floor",
-    "fence",
-    "keep_ms",
-    "keep_slots",
-    "keep_window_ms",
-    "history_size",
-    "history_ttl_ms",
-    "ended",
-    "paused",
-];
-
 impl Statements {
     pub(super) fn new(dialect: Arc<dyn SqlDialect>, tables: Tables) -> Statements {
-        let Tables { runs, jobs, schema } = tables.clone();
+        let Tables { runs, schema, .. } = &tables;
         let text = |sql: String| Arc::<str>::from(dialect.placeholders(&sql));
-        let guard = |set: &[&str]| {
-            let set: String = set.iter().map(|column| format!(", {column} = ?")).collect();
-            text(format!(
-                "UPDATE {jobs} SET version = version + 1, stamp = ?{set} \
-                 WHERE namespace = ? AND job = ? AND version = ?"
-            ))
-        };
-        let header_and_missed: Vec<&str> = HEADER_SET.into_iter().chain(["missed"]).collect();
-        let insert = |table: &str, columns: &[&str]| {
-            format!(
-                "INSERT INTO {table} ({}) VALUES ({})",
-                columns.join(", "),
-                vec!["?"; columns.len()].join(", ")
-            )
-        };
-        let job_columns: Vec<&str> =
-            ["stamp"].into_iter().chain(header_and_missed.clone()).chain(JOB_KEY).collect();
-        let decided: Vec<&str> = RUN_COLUMNS.iter().map(|(name, _)| *name).skip(2).collect();
-        let run_columns: Vec<&str> =
-            decided.iter().copied().chain(BODY_COLUMNS).chain(RUN_KEY).collect();
-        let of_run = "WHERE namespace = ? AND job = ? AND slot = ? AND is_manual = ?";
-        let update = |columns: &[&str]| {
-            let set: Vec<String> = columns.iter().map(|column| format!("{column} = ?")).collect();
-            text(format!("UPDATE {runs} SET {} {of_run}", set.join(", ")))
-        };
-        let with_body: Vec<&str> = decided.iter().copied().chain(BODY_COLUMNS).collect();
         let shown: Vec<&str> =
-            RUN_COLUMNS.iter().map(|(name, _)| *name).chain(BODY_COLUMNS).collect();
+            RUN_COLUMNS.map(|(name, _)| name).into_iter().chain(BODY_COLUMNS).collect();
         Statements {
-            insert_job: text(dialect.insert_if_absent(&insert(&jobs, &job_columns))),
-            guard: guard(&[]),
-            guard_grant: guard(&["fence", "ended"]),
-            guard_header: guard(&HEADER_SET),
-            guard_missed: guard(&header_and_missed),
-            insert_run: text(insert(&runs, &run_columns)),
-            update_run: update(&decided),
-            update_run_body: update(&with_body),
-            delete_run: text(format!("DELETE FROM {runs} {of_run}")),
             history: text(format!(
                 "SELECT {} AS now_ms, {} FROM {runs} WHERE namespace = ? AND job = ? \
                  ORDER BY slot DESC, is_manual DESC LIMIT ?",
@@ -176,15 +118,30 @@ impl Statements {
                 shown.join(", ")
             )),
             schema_version: text(format!("SELECT major, minor FROM {schema} WHERE id = 1")),
-            insert_schema_version: text(
-                dialect.insert_if_absent(&insert(&schema, &["id", "major", "minor"])),
-            ),
+            insert_schema_version: text(dialect.insert_if_absent(&format!(
+                "INSERT INTO {schema} (id, major, minor) VALUES (?, ?, ?)"
+            ))),
             reads: Mutex::default(),
             stamps: Mutex::default(),
             outlines: Mutex::default(),
+            writes: Mutex::default(),
             tables,
             dialect,
         }
+    }
+
+    /// The text of a write to so many rows at once.
+    pub(super) fn write(&self, write: Write, rows: usize) -> Arc<str> {
+        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let text = write.text(&self.tables, rows);
+            let text = match write {
+                Write::InsertJob => self.dialect.insert_if_absent(&text),
+                _ => text,
+            };
+            self.dialect.placeholders(&text).into()
+        };
+        writes.entry((write, rows)).or_insert_with(make).clone()
     }
 
     /// One unlocked statement that brings the header of `jobs` jobs, the runs of the scope, and
@@ -245,6 +202,20 @@ impl Statements {
         outlines.entry(jobs).or_insert_with(make).clone()
     }
 
+    /// Locks the rows of some jobs in the order of their names; `None` where rows are not locked.
+    pub(super) fn locks(&self, jobs: usize) -> Option<String> {
+        let for_update = self.dialect.for_update();
+        if for_update.is_empty() {
+            return None;
+        }
+        let text = format!(
+            "SELECT job FROM {} WHERE namespace = ? AND job IN ({}) ORDER BY job {for_update}",
+            self.tables.jobs,
+            vec!["?"; jobs].join(", ")
+        );
+        Some(self.dialect.placeholders(&text))
+    }
+
     /// Reads the stamps of some jobs back, to see whose change it was.
     pub(super) fn stamps(&self, jobs: usize) -> Arc<str> {
         let mut stamps = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,9 +235,3 @@ impl Statements {
 /// What trimming goes by.
 pub(super) const OUTLINE: [&str; 7] =
     ["job", "slot", "is_manual", "status", "ended_at", "claimed_at", "lease_ms"];
-
-/// What stands behind the other parameters of a statement about one job.
-pub(super) const JOB_KEY: [&str; 3] = ["namespace", "job", "version"];
-
-/// What stands behind the other parameters of a statement about one run.
-pub(super) const RUN_KEY: [&str; 4] = ["namespace", "job", "slot", "is_manual"];

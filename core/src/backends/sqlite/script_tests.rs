@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use super::{Group, chained, text};
-use crate::backends::sql::{Step, Unit};
+use crate::backends::sql::{Step, Unit, Write};
 
 fn step(sql: &Arc<str>) -> Step {
-    Step { sql: sql.clone(), params: Vec::new() }
+    Step { write: Write::Guard, sql: sql.clone(), params: Vec::new() }
 }
 
 #[test]
