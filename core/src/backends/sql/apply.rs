@@ -126,9 +126,8 @@ impl Apply<'_> {
         let params: Vec<SqlValue> = if write.inserts() {
             lot.iter().flat_map(|step| step.params.iter().cloned()).collect()
         } else {
-            let namespace = &lot[0].key()[..1];
-            let keys = lot.iter().flat_map(|step| &step.key()[1..]);
-            lot[0].set().iter().chain(namespace).chain(keys).cloned().collect()
+            let keys = lot.iter().flat_map(|step| step.key());
+            lot[0].set().iter().chain(keys).cloned().collect()
         };
         self.tx.all(&sql, &params).await.map(drop)
     }

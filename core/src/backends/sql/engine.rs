@@ -20,7 +20,7 @@ use super::dialect::SqlDialect;
 use super::load::{self, Read};
 use super::plan::Unit;
 use super::schema::{DEFAULT_TABLE, Tables};
-use super::statements::{Scope, Statements, padded};
+use super::statements::{Runs, Scope, Statements, padded};
 use crate::clock::{Clock, SystemClock, sleep_for};
 use crate::error::{Error, Result};
 use crate::lease::rules::{Answer, Call};
@@ -202,7 +202,13 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
         let mut params: Vec<SqlValue> = self.of_jobs(jobs, lead).collect();
         if scope.runs.by_slot() {
             let slot = |i: usize| slots.get(i).or(slots.last()).copied().unwrap_or(0);
-            params.extend((0..slot_count).map(|i| SqlValue::Int(slot(i))));
+            let slots = (0..slot_count).map(|i| SqlValue::Int(slot(i)));
+            if scope.runs == Runs::OfSlotsAndOpen && lead == 1 {
+                let job = params.clone();
+                params = [&job, &job, slots.collect::<Vec<_>>().as_slice(), &job].concat();
+            } else {
+                params.extend(slots);
+            }
         }
         let rows = live.client.all_in(lane, &sql, &params).await?;
         let mut read = load::read_rows(scope, rows)?;

@@ -145,7 +145,9 @@ impl Statements {
     }
 
     /// One unlocked statement that brings the header of `jobs` jobs, the runs of the scope, and
-    /// the store's clock: at least one row, also if no job is there.
+    /// the store's clock: at least one row, also if no job is there. Its parameters are the
+    /// namespace and the jobs, and where the scope is by slot the slots; for one job with slots and
+    /// open runs the namespace and the job stand before the slots and behind them once more.
     pub(super) fn read(&self, scope: Scope, jobs: usize, slots: usize) -> Arc<str> {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || self.dialect.placeholders(&self.read_text(scope, jobs, slots)).into();
@@ -158,33 +160,41 @@ impl Statements {
         let missed = scope.missed.then_some("missed");
         columns.extend(JOB_COLUMNS.into_iter().chain(missed).map(|c| format!("j.{c} AS {c}")));
         let slot = match slots {
-            1 => "r.slot = ?".to_owned(),
-            _ => format!("r.slot IN ({})", vec!["?"; slots].join(", ")),
+            1 => "slot = ?".to_owned(),
+            _ => format!("slot IN ({})", vec!["?"; slots].join(", ")),
         };
-        let runs = match scope.runs {
-            Runs::None => None,
-            Runs::OfSlots => Some(format!(" AND {slot}")),
-            Runs::OfSlotsAndOpen => Some(format!(" AND ({slot} OR r.status IS NULL)")),
-            Runs::Open => Some(" AND r.status IS NULL".to_owned()),
-            Runs::All => Some(String::new()),
-        };
-        let join = runs.map(|condition| {
-            columns.extend(RUN_COLUMNS.map(|(name, alias)| format!("r.{name} AS {alias}")));
-            format!(
-                " LEFT JOIN {} r ON r.namespace = j.namespace AND r.job = j.job{condition}",
-                self.tables.runs
-            )
-        });
         let job = match jobs {
-            1 => "j.job = ?".to_owned(),
-            _ => format!("j.job IN ({})", vec!["?"; jobs].join(", ")),
+            1 => "job = ?".to_owned(),
+            _ => format!("job IN ({})", vec!["?"; jobs].join(", ")),
         };
-        format!(
-            "SELECT {} FROM (SELECT 1 AS here) o LEFT JOIN {} j ON j.namespace = ? AND {job}{}",
+        if scope.runs != Runs::None {
+            columns.extend(RUN_COLUMNS.map(|(name, alias)| format!("r.{name} AS {alias}")));
+        }
+        let runs = &self.tables.runs;
+        let of_job = format!("LEFT JOIN {runs} r ON r.namespace = j.namespace AND r.job = j.job");
+        let join = match scope.runs {
+            Runs::None => String::new(),
+            Runs::OfSlots => format!("{of_job} AND r.{slot}"),
+            // Of one job both are looked up, however many records it has. Of many the other way
+            // to write it is the faster one.
+            Runs::OfSlotsAndOpen if jobs == 1 => {
+                let names = RUN_COLUMNS.map(|(name, _)| name).join(", ");
+                let part = format!("SELECT job, {names} FROM {runs} WHERE namespace = ? AND {job}");
+                format!(
+                    "LEFT JOIN ({part} AND {slot} UNION ALL {part} AND status IS NULL) r \
+                     ON r.job = j.job"
+                )
+            }
+            Runs::OfSlotsAndOpen => format!("{of_job} AND (r.{slot} OR r.status IS NULL)"),
+            Runs::Open => format!("{of_job} AND r.status IS NULL"),
+            Runs::All => of_job,
+        };
+        let text = format!(
+            "SELECT {} FROM (SELECT 1 AS here) o LEFT JOIN {} j ON j.namespace = ? AND j.{job} {join}",
             columns.join(", "),
             self.tables.jobs,
-            join.unwrap_or_default()
-        )
+        );
+        text.trim_end().to_owned()
     }
 
     /// Reads of all runs of some jobs what trimming goes by, in the order of [`OUTLINE`].

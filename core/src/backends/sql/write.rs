@@ -4,8 +4,8 @@ use super::schema::{BODY_COLUMNS, RUN_COLUMNS, Tables};
 
 /// A statement that changes one row, or several that are changed alike.
 ///
-/// Its parameters are first what it sets, then the namespace, then the rest of the key. A guard
-/// raises the version of a job's row, which it finds by the version that was read.
+/// Its parameters are what it sets, and the key of each row: the namespace and [`Write::key`]. A
+/// guard raises the version of a job's row, which it finds by the version that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Write {
     /// Guard: inserts the row of a job that has none.
@@ -71,7 +71,7 @@ impl Write {
         }
     }
 
-    /// The columns by which it finds a row, beside the namespace.
+    /// The columns by which it finds a row, after the namespace.
     pub(super) const fn key(self) -> &'static [&'static str] {
         match self {
             Write::InsertJob
@@ -114,13 +114,13 @@ impl Write {
             let values = vec![row; rows].join(", ");
             return format!("INSERT INTO {table} ({}) VALUES {values}", columns.join(", "));
         }
-        let key: Vec<String> = self.key().iter().map(|column| format!("{column} = ?")).collect();
-        let key = key.join(" AND ");
+        // The namespace stands in each alternative: only then every one of them is looked up.
+        let key = ["namespace"].iter().chain(self.key()).map(|column| format!("{column} = ?"));
+        let key = key.collect::<Vec<String>>().join(" AND ");
         let found = match rows {
-            1 => key,
-            _ => format!("({})", vec![format!("({key})"); rows].join(" OR ")),
+            1 => format!("WHERE {key}"),
+            _ => format!("WHERE {}", vec![format!("({key})"); rows].join(" OR ")),
         };
-        let found = format!("WHERE namespace = ? AND {found}");
         if self == Write::DeleteRun {
             return format!("DELETE FROM {table} {found}");
         }

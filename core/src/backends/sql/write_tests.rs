@@ -18,8 +18,9 @@ fn a_guard_raises_the_version_that_was_read() {
 fn several_rows_are_found_one_or_the_other() {
     assert_eq!(
         text(Write::RenewRun, 2),
-        "UPDATE my_runs SET lease_until = ?, lease_ms = ? WHERE namespace = ? AND \
-         ((job = ? AND slot = ? AND is_manual = ?) OR (job = ? AND slot = ? AND is_manual = ?))"
+        "UPDATE my_runs SET lease_until = ?, lease_ms = ? WHERE \
+         (namespace = ? AND job = ? AND slot = ? AND is_manual = ?) OR \
+         (namespace = ? AND job = ? AND slot = ? AND is_manual = ?)"
     );
     assert_eq!(
         text(Write::DeleteRun, 1),

@@ -8,4 +8,5 @@ mod processes;
 mod races;
 mod schema;
 mod store;
+mod together;
 mod trimming;

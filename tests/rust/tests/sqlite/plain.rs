@@ -30,9 +30,12 @@ pub struct Plain {
     /// How many transactions are to fail after their commit, or before it.
     pub lost_commits: AtomicUsize,
     pub failing_statements: AtomicUsize,
+    /// How many statements were sent so far.
+    pub sent: Arc<AtomicUsize>,
 }
 
 struct Inside {
+    sent: Arc<AtomicUsize>,
     conn: Mutex<Option<tokio::sync::OwnedMutexGuard<SqliteConnection>>>,
 }
 
@@ -84,6 +87,7 @@ fn text(value: String, number: usize) -> SqlValue {
 #[async_trait]
 impl SqlQueryable for Plain {
     async fn all(&self, sql: &str, params: &[SqlValue]) -> Result<Vec<Row>> {
+        self.sent.fetch_add(1, Ordering::SeqCst);
         all(&mut *self.conn.lock().await, sql, params).await
     }
 }
@@ -91,6 +95,7 @@ impl SqlQueryable for Plain {
 #[async_trait]
 impl SqlQueryable for Inside {
     async fn all(&self, sql: &str, params: &[SqlValue]) -> Result<Vec<Row>> {
+        self.sent.fetch_add(1, Ordering::SeqCst);
         let mut conn = self.conn.lock().await;
         let conn = conn.as_mut().ok_or_else(|| thrown("the transaction is over"))?;
         all(conn, sql, params).await
@@ -106,7 +111,7 @@ fn takes_one(count: &AtomicUsize) -> bool {
 impl SqlClient for Plain {
     async fn transaction(&self, body: TransactionBody) -> Result<()> {
         let conn = self.conn.clone().lock_owned().await;
-        let tx = Arc::new(Inside { conn: Mutex::new(Some(conn)) });
+        let tx = Arc::new(Inside { conn: Mutex::new(Some(conn)), sent: self.sent.clone() });
         tx.all("BEGIN IMMEDIATE", &[]).await?;
         let mut done = body(tx.clone()).await;
         if takes_one(&self.failing_statements) {
@@ -192,6 +197,7 @@ pub async fn opened(directory: &Directory, clock: &ManualClock) -> SqlEngine<Pla
         conn: Arc::new(Mutex::new(conn)),
         lost_commits: AtomicUsize::new(0),
         failing_statements: AtomicUsize::new(0),
+        sent: Arc::default(),
     };
     let options = EngineOptions {
         table: "embedded_runs".to_owned(),
