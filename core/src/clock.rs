@@ -46,7 +46,7 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Sleeps until `wake` is due, never less. It may return early only where it says so: the
     /// system clock returns after at most [`SLICE_MS`], so that the caller notices a stepped clock
-    /// or a suspended machine. A manual clock counts the sleeper as busy while the guard lives.
+    /// or a suspended machine; a manual clock when its wall clock is stepped. A manual clock counts the sleeper as busy while the guard lives.
     async fn sleep(&self, wake: Wake) -> Option<ActivityGuard>;
 
     /// The count of what is going on, on a clock that waits for it; `None` on a real clock.

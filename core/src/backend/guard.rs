@@ -214,6 +214,12 @@ impl Guard {
         Ok(records.into_iter().find(|r| r.slot == key.slot && r.manual == key.manual))
     }
 
+    /// Whether the store keeps what was reported as missed, and shows it in its surveys.
+    pub fn remembers_missed(&self) -> bool {
+        let runs = self.backend.runs();
+        runs.is_some_and(|runs| runs.has_record_missed() && runs.has_survey())
+    }
+
     /// Keeps a missed range for the fleet, where the store can.
     pub async fn record_missed(&self, job: &str, range: &MissedRange) -> Result<()> {
         match self.backend.runs().filter(|runs| runs.has_record_missed()) {

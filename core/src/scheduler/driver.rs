@@ -13,7 +13,7 @@ use crate::backend::contract::{
     ClaimKind, ClaimOutcome, JobLimits, RunRecord, Survey, Wake as StoreWake, WakeListener,
 };
 use crate::backend::guard::Guard;
-use crate::clock::{ActivityGuard, Clock, busy};
+use crate::clock::{ActivityGuard, Clock, busy, sleep_for};
 use crate::error::{Error, Result};
 use crate::events::Event;
 use crate::lease::model::RunKey;
@@ -414,14 +414,24 @@ impl Driver {
 
     async fn farewell(mut self, busy: Vec<ActivityGuard>) {
         self.heart.stop();
-        let closed = self.inner.shared.leave().await;
+        drop(busy);
+        let clock = self.clock.clone();
+        let closed = tokio::select! {
+            biased;
+            closed = self.inner.shared.leave() => closed,
+            // A stop always returns, also where a store never answers.
+            () = sleep_for(&*clock, CLOSING_MS) => {
+                let text = format!("backend {:?}, close: no answer within {CLOSING_MS} ms",
+                    self.guard.backend().name());
+                Err(Error::unavailable(text))
+            }
+        };
         if let Err(error) = closed {
             self.emit(Event::Error { error, job: None });
         }
         if let Some(stopping) = self.stopping.take() {
             stopping.answer();
         }
-        drop(busy);
     }
 
     /// A run whose handler runs in this process, held or not, of this start or of one before.
@@ -437,6 +447,9 @@ impl Driver {
         ids.iter().filter_map(|id| self.jobs.get(id)).map(|job| job.limits.clone()).collect()
     }
 }
+
+/// How long a store may take to close (ms).
+const CLOSING_MS: i64 = 5_000;
 
 /// How often jobs that are rarely due are looked at (ms).
 pub(super) const HOUR_MS: i64 = 3_600_000;

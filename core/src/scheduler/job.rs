@@ -98,7 +98,9 @@ fn find_given(options: &[(&'static str, bool)]) -> Option<(&'static str, &'stati
 
 fn interval_ms(interval: &Value, naming: Naming) -> Result<i64> {
     match (interval, naming) {
-        (Value::String(text), _) => duration::parse_ms(text),
+        (Value::String(text), _) => {
+            duration::parse_ms(text).map_err(|error| Error::schedule(error.message()))
+        }
         (Value::Number(number), Naming::Camel) => number.as_i64().ok_or_else(|| {
             Error::schedule(format!(
                 "the interval is {number}; a number must be whole ms, or write \"60s\""

@@ -18,8 +18,10 @@ pub(super) struct Missed {
     accounted: Option<i64>,
     /// Why slots may come to be missed here, as ranges in the order of their noticing.
     hints: Vec<(i64, i64, MissedReason)>,
-    /// Ranges that have been told apart from the account.
+    /// Ranges that have been told.
     told: Vec<(i64, i64)>,
+    /// The distance of two slots that follow each other (ms), as last seen.
+    period: i64,
 }
 
 /// How many ranges are remembered.
@@ -39,13 +41,11 @@ impl Missed {
         self.hints.drain(..extra);
     }
 
-    /// A slot has been told already.
-    fn tell(&mut self, slot: i64, period: i64) {
+    /// A range has been told; neighbours in time are one range.
+    fn tell(&mut self, from: i64, to: i64) {
         match self.told.last_mut() {
-            Some((from, to)) if *from <= slot && slot <= to.saturating_add(period) => {
-                *to = (*to).max(slot);
-            }
-            _ => self.told.push((slot, slot)),
+            Some((_, last)) if *last < from && from - *last <= self.period => *last = to,
+            _ => self.told.push((from, to)),
         }
         let extra = self.told.len().saturating_sub(REMEMBERED);
         self.told.drain(..extra);
@@ -78,11 +78,13 @@ fn without(ranges: Ranges, hole: (i64, i64)) -> Ranges {
     left
 }
 
-/// The newest `limit` slots without a record in `(now - window, now]`, ascending: the set that all
-/// replicas compute the same.
-pub(super) fn wanted(
+/// The newest `limit` slots in `(now - window, now]` that have no record and were not reported,
+/// ascending: the set that all replicas compute the same. What was reported once stays out, or the
+/// set would slide back into the past with every slot that is made up for.
+fn wanted(
     schedule: &Schedule,
     survey: &Survey,
+    known: &[(i64, i64)],
     limit: usize,
     window_ms: i64,
 ) -> BTreeSet<i64> {
@@ -91,16 +93,14 @@ pub(super) fn wanted(
         .since
         .max(survey.floor.saturating_add(1))
         .max(now.saturating_sub(window_ms).saturating_add(1));
-    let pauses = survey.missed.iter().filter(|range| range.reason == "paused");
-    let mut pauses: Vec<(i64, i64)> = pauses.map(|range| (range.from, range.to)).collect();
-    pauses.extend(survey.paused.iter().map(|paused| (paused.since, i64::MAX)));
+    let pause = survey.paused.as_ref().map(|paused| (paused.since, i64::MAX));
     let mut set = BTreeSet::new();
     let mut before = now.saturating_add(1);
     while set.len() < limit {
         let Some(slot) = schedule.prev(before).filter(|slot| *slot >= oldest) else { break };
         before = slot;
-        if let Some((from, _)) = pauses.iter().find(|(from, to)| *from <= slot && slot <= *to) {
-            // A pause is not made up for.
+        let mut holes = known.iter().chain(&pause);
+        if let Some((from, _)) = holes.find(|(from, to)| *from <= slot && slot < *to) {
             before = slot.min(*from);
             continue;
         }
@@ -115,14 +115,15 @@ impl Driver {
     /// Accounts for every slot that is too late: recorded, to be made up for, or reported once.
     pub(super) fn account(&mut self, id: JobId, survey: &Survey) {
         let leases = self.leases;
+        let remembers = self.guard.remembers_missed();
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let schedule = &job.spec.schedule;
         let settings = job.settings();
         let limit = usize::try_from(settings.catch_up_limit).unwrap_or(0);
         let late_end = job.first_in_time(survey.now_ms);
-        let mut set = wanted(schedule, survey, limit, settings.catch_up_window_ms);
-        set.retain(|slot| *slot < late_end);
         let known = known_ranges(&job.missed, survey);
+        let mut set = wanted(schedule, survey, &known, limit, settings.catch_up_window_ms);
+        set.retain(|slot| *slot < late_end);
         let is_known = |slot: i64| known.iter().any(|(from, to)| *from <= slot && slot < *to);
         let dropped: Vec<i64> = job
             .catch_up
@@ -131,7 +132,11 @@ impl Driver {
             .filter(|slot| !set.contains(slot) && *slot > survey.floor && !is_known(*slot))
             .filter(|slot| survey.slots.binary_search(slot).is_err() && !job.asked.contains(slot))
             .collect();
-        let oldest = survey.since.max(survey.floor.saturating_add(1));
+        let mut oldest = survey.since.max(survey.floor.saturating_add(1));
+        if !remembers {
+            // Such a store does not know what was reported: only the gap up to now counts.
+            oldest = survey.slots.last().map_or(oldest, |newest| oldest.max(*newest));
+        }
         let from = job.missed.accounted.unwrap_or(oldest).max(oldest);
         let mut open: Ranges = if from < late_end { vec![(from, late_end)] } else { Vec::new() };
         let recorded = survey.slots.iter().chain(survey.runs.iter().map(|run| &run.slot));
@@ -152,36 +157,39 @@ impl Driver {
             reports.push((MissedReason::Dropped, slot, slot, 1));
         }
         job.missed.hints.retain(|(_, to, _)| *to >= late_end);
-        job.missed.told.retain(|(_, to)| *to >= from);
+        // What the store shows by itself, or has trimmed, need not be remembered here.
+        job.missed.told.retain(|(_, to)| *to >= oldest);
         for (reason, first, last, count) in reports {
             self.report(id, reason, first, last, count);
         }
     }
 
-    /// Reports a single slot, and remembers that it has been told.
+    /// Reports a single slot.
     pub(super) fn report_one(&mut self, id: JobId, slot: i64, reason: MissedReason) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let period = job.spec.schedule.period(slot).unwrap_or(0);
-        job.missed.tell(slot, period);
+        job.missed.period = slot - job.spec.schedule.prev(slot).unwrap_or(slot);
         self.report(id, reason, slot, slot, 1);
     }
 
     fn report(&mut self, id: JobId, reason: MissedReason, from: i64, to: i64, count: u64) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let by = self.instance_id.to_string();
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.missed.tell(from, to);
+        let name = job.name.clone();
         let range = MissedRange {
             from,
             to,
             count,
             reason: reason.as_str().to_owned(),
-            by: self.instance_id.to_string(),
+            by,
             at: self.clock.wall_ms(),
         };
         // Told before it is kept: a record without an event would be silence.
-        self.emit(Event::Missed(MissedEvent { job: job.name.to_string(), range: range.clone() }));
+        self.emit(Event::Missed(MissedEvent { job: name.to_string(), range: range.clone() }));
         if !self.leases || reason == MissedReason::Paused {
             return;
         }
-        let (guard, name) = (self.guard.clone(), job.name.clone());
+        let guard = self.guard.clone();
         let mailbox = self.mailbox.clone();
         let working = crate::clock::busy(&*self.clock);
         tokio::spawn(async move {

@@ -11,6 +11,7 @@ mod missed;
 pub mod options;
 mod outbox;
 mod reading;
+mod registry;
 mod run;
 mod slot;
 mod start;
@@ -32,6 +33,7 @@ use crate::events::Event;
 use crate::lease::model::{MissedRange, RunKey};
 use crate::random::Random;
 use crate::scheduler::driver::{Mailbox, Message};
+use crate::scheduler::registry::{Registered, Registry};
 use crate::scheduler::slot::{Job, JobSpec, unknown_job};
 
 pub use context::{Cancellation, Handler, HandlerEnd, JobContext};
@@ -71,17 +73,9 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    jobs: Vec<Registered>,
+    jobs: Registry,
     started: Option<Started>,
     instance_id: Option<String>,
-}
-
-/// A job as it was added.
-struct Registered {
-    spec: JobSpec,
-    limits: JobLimits,
-    /// What the store said of it, in this start.
-    answer: Option<Result<()>>,
 }
 
 /// A start that has not been stopped.
@@ -111,7 +105,7 @@ impl Inner {
     /// The store's word on a job.
     fn registered(&self, name: &str, answer: Result<()>) {
         let mut state = self.state();
-        if let Some(job) = state.jobs.iter_mut().find(|job| *job.spec.name == *name) {
+        if let Some(job) = state.jobs.get_mut(name) {
             job.answer = Some(answer);
         }
         drop(state);
@@ -245,7 +239,7 @@ impl Scheduler {
         self.inner.guard.backend().check_job(&limits)?;
         let warnings = spec.schedule.warnings().to_vec();
         let mut state = self.inner.state();
-        if state.jobs.iter().any(|known| known.spec.name == spec.name) {
+        if state.jobs.get(&spec.name).is_some() {
             return Err(Error::new(
                 Code::DuplicateJob,
                 format!("a job {:?} is registered already; give it another name", job.name),
@@ -255,7 +249,7 @@ impl Scheduler {
             let job = Job::new(spec.clone(), limits.clone());
             started.mailbox.post(Message::Add(Box::new(job)));
         }
-        state.jobs.push(Registered { spec, limits, answer: None });
+        state.jobs.add(spec, limits);
         Ok(warnings)
     }
 
@@ -265,8 +259,7 @@ impl Scheduler {
     /// `UNKNOWN_JOB`.
     pub fn remove(&self, name: &str) -> Result<()> {
         let mut state = self.inner.state();
-        let at = state.jobs.iter().position(|job| *job.spec.name == *name);
-        let job = state.jobs.remove(at.ok_or_else(|| unknown_job(name))?);
+        let job = state.jobs.remove(name).ok_or_else(|| unknown_job(name))?;
         if let Some(started) = &state.started {
             started.mailbox.post(Message::Remove(job.spec.name));
         }
@@ -326,7 +319,7 @@ impl Scheduler {
             let state = self.inner.state();
             let started = state.started.as_ref().ok_or_else(not_started)?;
             check_process(started)?;
-            if !state.jobs.iter().any(|job| *job.spec.name == *name) {
+            if state.jobs.get(name).is_none() {
                 return Err(unknown_job(name));
             }
             if self.inner.places == 0 {
@@ -351,7 +344,7 @@ impl Scheduler {
     /// `UNKNOWN_JOB`.
     pub fn next_slots(&self, name: &str, count: usize, from: Option<i64>) -> Result<Vec<i64>> {
         let state = self.inner.state();
-        let job = state.jobs.iter().find(|job| *job.spec.name == *name);
+        let job = state.jobs.get(name);
         let schedule = &job.ok_or_else(|| unknown_job(name))?.spec.schedule;
         let first = schedule.next(from.unwrap_or_else(|| self.inner.clock.wall_ms()));
         Ok(std::iter::successors(first, |slot| schedule.next(*slot)).take(count).collect())

@@ -406,7 +406,7 @@ impl JobSettings {
         if !leases {
             refuse_leases(options, naming)?;
         }
-        let shortest = schedule.shortest_period(now, 100);
+        let (shortest, period) = periods(schedule, now);
         if let (Some(jitter), Some(shortest)) = (options.jitter_ms, shortest)
             && jitter >= shortest
         {
@@ -415,7 +415,6 @@ impl JobSettings {
                 naming.write("jitterMs")
             )));
         }
-        let period = longest_period(schedule, now);
         let catch_up = options.catch_up.unwrap_or(match (leases, options.max_late_ms) {
             (true, None) => CatchUp::Latest,
             _ => CatchUp::None,
@@ -525,20 +524,24 @@ impl JobSettings {
     }
 }
 
-/// The longest distance between two of the next hundred slots (ms); 0 for a single slot.
-fn longest_period(schedule: &Schedule, now: i64) -> i64 {
+/// The shortest and the longest distance between two of the next hundred slots (ms); none and 0 for
+/// a single slot.
+fn periods(schedule: &Schedule, now: i64) -> (Option<i64>, i64) {
     if let Schedule::Every(_) = schedule {
-        return schedule.shortest_period(now, 1).unwrap_or(0);
+        let period = schedule.shortest_period(now, 1);
+        return (period, period.unwrap_or(0));
     }
-    let mut longest = 0;
+    let (mut shortest, mut longest) = (None::<i64>, 0);
     let mut slot = schedule.next(now);
     for _ in 0..100 {
         let following = slot.and_then(|slot| schedule.next(slot));
         let (Some(this), Some(next)) = (slot, following) else { break };
-        longest = longest.max(next - this);
+        let distance = next - this;
+        shortest = Some(shortest.map_or(distance, |known| known.min(distance)));
+        longest = longest.max(distance);
         slot = following;
     }
-    longest
+    (shortest, longest)
 }
 
 fn refuse_leases(options: &JobOptions, naming: Naming) -> Result<()> {

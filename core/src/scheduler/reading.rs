@@ -93,7 +93,7 @@ impl Scheduler {
         }
         // Whoever resumed a job may not have known its schedule; we may.
         let state = self.inner.state();
-        if let Some(job) = state.jobs.iter().find(|job| *job.spec.name == *name) {
+        if let Some(job) = state.jobs.get(name) {
             for range in ranges.iter_mut().filter(|range| range.count == 0) {
                 range.count = job.spec.schedule.count(range.from, range.to.saturating_add(1));
             }
@@ -127,7 +127,7 @@ impl Scheduler {
             None => return Err(Error::unavailable("the store gave no survey")),
         };
         let state = self.inner.state();
-        let job = state.jobs.iter().find(|job| *job.spec.name == *name);
+        let job = state.jobs.get(name);
         Ok(explain::explain(name, slot, records, &survey, job.map(|job| &job.spec)))
     }
 

@@ -114,6 +114,11 @@ impl Driver {
         self.runs.values().any(ours)
     }
 
+    /// Whether any run of this job is in our hands.
+    pub(super) fn holds_any(&self, name: &Arc<str>) -> bool {
+        self.runs.values().any(|run| run.spec.name == *name && run.is_held())
+    }
+
     // ---- beginning
 
     pub(super) fn start_run(
@@ -555,6 +560,7 @@ impl Driver {
         if run.lost || waits {
             self.sweep_soon(job, 0);
         }
+        self.ask_again(job);
     }
 
     /// Somebody else ended the run: the store's record is the answer.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::backend::contract::{
-    ClaimInput, ClaimKind, ClaimOutcome, JobLimits, OutcomeKind, RunClaim, Survey,
+    ClaimInput, ClaimKind, ClaimOutcome, JobLimits, OutcomeKind, Overlap, RunClaim, Survey,
 };
 use crate::error::{Error, Result};
 use crate::events::{Event, MissedReason};
@@ -85,6 +85,8 @@ pub(super) struct Sweep {
 struct Ask {
     state: AskState,
     failures: u32,
+    /// Found by a survey, not by the clock: several such slots are asked for in one breath.
+    found: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -309,7 +311,7 @@ impl Driver {
         while let Some(due) = slot.filter(|slot| *slot <= now) {
             let unfinished = survey.runs.iter().any(|run| !run.manual && run.slot == due);
             if survey.slots.binary_search(&due).is_err() && !unfinished {
-                job.asks.entry(due).or_default();
+                job.asks.entry(due).or_default().found = true;
             } else {
                 // It has its record: whoever has it, it is not to be asked for as a slot.
                 job.asks.retain(|slot, ask| *slot != due || ask.state == AskState::InFlight);
@@ -345,6 +347,10 @@ impl Driver {
                 self.report_one(id, slot, MissedReason::TooLate);
                 continue;
             }
+            if self.waits_for_own_run(id, slot) {
+                return;
+            }
+            let Some(job) = self.jobs.get_mut(&id) else { return };
             if self.places_used >= self.places {
                 if let Some(ask) = job.asks.get_mut(&slot) {
                     ask.state = AskState::Place;
@@ -359,6 +365,25 @@ impl Driver {
             self.send_claim(id, slot, ClaimKind::Slot);
             return;
         }
+    }
+
+    /// Slots that a survey found together come in one breath: where runs may not overlap, the next
+    /// one waits for the run of the one before, as long as it stays in time, instead of being
+    /// skipped because of it.
+    fn waits_for_own_run(&mut self, id: JobId, slot: i64) -> bool {
+        let (wall, mono) = (self.clock.wall_ms(), self.clock.mono_ms());
+        let Some(job) = self.jobs.get(&id) else { return false };
+        let left = job.not_after(slot) - wall;
+        let found = job.asks.get(&slot).is_some_and(|ask| ask.found);
+        let apart = job.settings().overlap == Overlap::Skip;
+        if !found || !apart || left <= 0 || !self.holds_any(&job.name) {
+            return false;
+        }
+        if let Some(ask) = self.jobs.get_mut(&id).and_then(|job| job.asks.get_mut(&slot)) {
+            ask.state = AskState::Later;
+        }
+        self.timers.at_mono(Timer::Ask(id), mono + left);
+        true
     }
 
     /// Sends a claim; it holds a place until it is answered, so that a win always has one.

@@ -134,9 +134,7 @@ impl Scheduler {
             None => draw_instance_id(&inner.random),
         };
         state.instance_id = Some(instance_id.clone());
-        for job in &mut state.jobs {
-            job.answer = None;
-        }
+        state.jobs.forget_answers();
         let (mailbox, receiver) = Mailbox::new(inner.clock.clone());
         let driver = Driver::new(inner.clone(), Arc::from(instance_id), mailbox.clone(), receiver);
         tokio::spawn(driver.live());
@@ -150,7 +148,7 @@ impl Scheduler {
     async fn open(&self, started: &Started, patience_ms: i64) -> Result<()> {
         self.reach(started, patience_ms).await?;
         let mut state = self.inner.state();
-        for job in &state.jobs {
+        for job in state.jobs.iter() {
             let job = Job::new(job.spec.clone(), job.limits.clone());
             started.mailbox.post(Message::Add(Box::new(job)));
         }
@@ -217,7 +215,7 @@ impl Scheduler {
             return Some(Err(not_started()));
         }
         let mut settled = true;
-        for job in &state.jobs {
+        for job in state.jobs.iter() {
             match &job.answer {
                 // The store is away: it is tried again.
                 Some(Err(error)) if error.code() == Some(Code::BackendUnavailable) => {

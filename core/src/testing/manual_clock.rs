@@ -123,8 +123,22 @@ impl ManualClock {
     }
 
     /// Steps the wall clock by `ms`, back if negative, as a person or a time service would.
+    ///
+    /// Whoever sleeps on the wall clock is woken to look at it again, as a real sleeper is after
+    /// its slice.
     pub fn step_wall(&self, ms: i64) {
-        self.lock().wall_offset_ms += ms;
+        let woken: Vec<Sleeper> = {
+            let mut times = self.lock();
+            times.wall_offset_ms += ms;
+            times
+                .sleepers
+                .extract_if(.., |_, sleeper| sleeper.wake.wall_ms.is_some())
+                .map(|s| s.1)
+                .collect()
+        };
+        for sleeper in woken {
+            let _gone = sleeper.bell.send(Some(self.inner.activity.begin()));
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Times> {

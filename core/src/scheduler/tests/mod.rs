@@ -1,5 +1,7 @@
 //! The scheduler on the memory store and a manual clock.
 
+mod cases;
+
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
