@@ -108,6 +108,9 @@ impl Driver {
                 Err(error) => {
                     job.sweep.failures += 1;
                     let (failures, name) = (job.sweep.failures, job.name.clone());
+                    if !job.announced {
+                        self.inner.registered(&name, Err(error.clone()));
+                    }
                     self.store_failed(Some(&name), error);
                     self.sweep_soon(id, self.backoff(failures));
                 }

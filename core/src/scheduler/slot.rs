@@ -49,6 +49,8 @@ pub(super) struct Job {
     pub(super) limits: JobLimits,
     pub(super) phase: Phase,
     pub(super) register_failures: u32,
+    /// Whether it has been live in this start.
+    pub(super) announced: bool,
     /// Slots up to here have been asked for, or are the survey's business.
     cursor: i64,
     /// The slot that the timer waits for.
@@ -111,6 +113,7 @@ impl Job {
             limits,
             phase: Phase::Registering,
             register_failures: 0,
+            announced: false,
             cursor: i64::MIN,
             next: None,
             asks: BTreeMap::new(),
@@ -225,6 +228,7 @@ impl Driver {
     pub(super) fn become_live(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.phase = Phase::Live;
+        job.announced = true;
         let (name, manual) = (job.name.clone(), std::mem::take(&mut job.manual));
         self.inner.registered(&name, Ok(()));
         for ask in manual {

@@ -83,10 +83,14 @@ impl Driver {
         self.timers.at_mono(Timer::GiveUp, self.clock.mono_ms() + TELLING_MS);
     }
 
-    /// Nothing runs any more: no need to wait for the grace.
+    /// No handler runs any more: no need to wait for the grace. A store that does not answer is
+    /// not waited for as long as a handler is.
     pub(super) fn check_stopped(&mut self) {
-        if self.stopping.is_some() && self.runs.is_empty() {
+        let handlers = self.runs.values().any(|run| run.handler_runs);
+        if self.stopping.is_some() && !handlers {
             self.timers.clear(Timer::Grace);
+            let latest = self.clock.mono_ms() + AFTER_GRACE_MS;
+            self.timers.at_mono_or_before(Timer::GiveUp, latest);
         }
     }
 }
