@@ -1,7 +1,9 @@
 // The Node part of `make bench`: one JSON line per figure on standard output.
 //
 // usage: node bridge.mjs FOLDER
+import { fsyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Scheduler } from 'anarchon';
 
 const folder = process.argv[2];
@@ -48,13 +50,31 @@ async function many() {
   await scheduler.stop();
 }
 
+const now = () => performance.timeOrigin + performance.now();
+
+// What it would be without a scheduler: a timer, and what a commit costs at least: a synced write.
+async function bareTimer() {
+  const file = openSync(join(folder, 'timer.log'), 'a');
+  const late = [];
+  for (let count = 0; count < 100; count += 1) {
+    const slot = Math.floor(now() / 100) * 100 + 100;
+    await sleep(slot - now());
+    writeSync(file, `${slot}\n`);
+    fsyncSync(file);
+    late.push(now() - slot);
+  }
+  tell('lateness p50: bare timer and synced write', percentile(late, 0.5), 'ms');
+  tell('lateness p99: bare timer and synced write', percentile(late, 0.99), 'ms');
+}
+
 // How long after its slot a handler is entered: one job every 100 ms, no jitter.
 async function lateness() {
+  await bareTimer();
   const late = [];
   const scheduler = new Scheduler({ backend: `sqlite://${join(folder, 'node.db')}` });
   await new Promise((resolve, reject) => {
     const tick = (ctx) => {
-      late.push(performance.timeOrigin + performance.now() - ctx.slot);
+      late.push(now() - ctx.slot);
       if (late.length >= 105) resolve();
     };
     scheduler.every('tick', '100ms', tick, { jitterMs: 0 });

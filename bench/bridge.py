@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -74,8 +75,27 @@ async def many() -> None:
     await scheduler.stop()
 
 
+async def bare_timer(folder: Path) -> None:
+    """What it would be without a scheduler: a timer, and one commit that decides."""
+    connection = sqlite3.connect(folder / "timer.py.db", isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("CREATE TABLE claims (slot INTEGER PRIMARY KEY)")
+    late = []
+    for _ in range(100):
+        now = time.time() * 1e3
+        slot = now // 100 * 100 + 100
+        await asyncio.sleep((slot - now) / 1e3)
+        connection.execute("INSERT INTO claims VALUES (?) ON CONFLICT DO NOTHING", (slot,))
+        late.append(time.time() * 1e3 - slot)
+    connection.close()
+    tell("lateness p50: bare timer and INSERT", percentile(late, 0.5), "ms")
+    tell("lateness p99: bare timer and INSERT", percentile(late, 0.99), "ms")
+
+
 async def lateness(folder: Path) -> None:
     """How long after its slot a handler is entered: one job every 100 ms, no jitter."""
+    await bare_timer(folder)
     late: list[float] = []
     enough = asyncio.Event()
 
