@@ -113,5 +113,6 @@ lint-python: build-python
 	$(BIN)/python -m mypy.stubtest anarchon._anarchon
 lint-node: build-node
 	cd $(NODE_DIR) && npm run --silent lint
+	cd $(NODE_DIR) && npx biome check --error-on-warnings ../.make ../bench ../demo ../tests/fleet
 lint-text: tools-python
 	@$(BIN)/python .make/check_text.py

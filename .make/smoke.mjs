@@ -7,6 +7,9 @@ scheduler.every('tick', '1h', () => 'done');
 await scheduler.start();
 const record = await scheduler.runNow('tick');
 assert.equal(record.status, 'succeeded');
-assert.deepEqual((await scheduler.history('tick')).map((run) => run.slot), [record.slot]);
+assert.deepEqual(
+  (await scheduler.history('tick')).map((run) => run.slot),
+  [record.slot],
+);
 await scheduler.stop();
 console.log('node, import: ok');

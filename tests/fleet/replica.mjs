@@ -5,7 +5,16 @@ import { openSync, writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Scheduler } from 'anarchon';
 
-const EVENTS = ['missed', 'takeover', 'leaseLost', 'overlap', 'skew', 'overdue', 'storeDown', 'error'];
+const EVENTS = [
+  'missed',
+  'takeover',
+  'leaseLost',
+  'overlap',
+  'skew',
+  'overdue',
+  'storeDown',
+  'error',
+];
 
 const config = JSON.parse(process.argv[2]);
 const log = openSync(config.log, 'a');
