@@ -45,6 +45,23 @@ pub fn check(name: &str) -> Result<&'static str> {
     find(name).map(|(canonical, _)| canonical).map_err(Error::option)
 }
 
+/// By how many seconds the wall time of a zone is ahead of UTC at an instant (ms since the Unix
+/// epoch), by the same tables as the slots.
+///
+/// # Errors
+///
+/// `INVALID_SCHEDULE` for an empty or unknown name.
+///
+/// ```
+/// use anarchon::schedule::zone;
+/// assert_eq!(zone::offset_seconds("Europe/Berlin", 1_767_225_600_000).unwrap(), 3_600);
+/// ```
+pub fn offset_seconds(name: &str, at_ms: i64) -> Result<i64> {
+    let zone = load(name)?;
+    let span = zone.span(zone.span_number(at_ms.div_euclid(1_000)));
+    Ok(span.map_or(0, |span| span.offset))
+}
+
 /// The table of a zone, built at the first use of the zone and then shared by all its jobs.
 pub(super) fn load(name: &str) -> Result<Arc<Zone>> {
     static LOADED: LazyLock<RwLock<HashMap<&'static str, Arc<Zone>>>> =

@@ -383,6 +383,11 @@ impl Scheduler {
         self.inner.guard.backend().clone()
     }
 
+    /// The backend as it may be shared with another scheduler, under whatever namespace.
+    pub fn shared(&self) -> Arc<SharedBackend> {
+        self.inner.shared.clone()
+    }
+
     /// The clock of this scheduler.
     pub fn clock(&self) -> Arc<dyn Clock> {
         self.inner.clock.clone()
