@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from anarchon import JobContext, Scheduler
+from anarchon import JobContext, JobOptions, Scheduler
 
 
 def tell(name: str, value: float, unit: str) -> None:
@@ -41,7 +41,12 @@ async def calls() -> None:
             pass
 
         # The store forgets a run after a second: thousands at once shall not slow each other down.
-        brief = {"history_size": 5, "lease_ms": 1_000, "jitter_ms": 0, "max_late_ms": 0}
+        brief: JobOptions = {
+            "history_size": 5,
+            "lease_ms": 1_000,
+            "jitter_ms": 0,
+            "max_late_ms": 0,
+        }
         scheduler.every("call", "1h", nothing, **brief)
         scheduler.every("plain", "1h", lambda: None, **brief)
         count = 2_000

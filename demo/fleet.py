@@ -192,8 +192,8 @@ def play(fleet: Fleet, until: float) -> str:
             output = (fleet.folder / f"{broken[0]}.out").read_text()[-2_000:]
             sys.exit(f"{broken[0]} ended by itself:\n{output}")
         time.sleep(0.02)
-    for line in picture.notes:
-        print(f"  {line}")
+    for remark in picture.notes:
+        print(f"  {remark}")
     return victim
 
 

@@ -21,8 +21,18 @@ from collections.abc import Callable
 from typing import Any
 
 from anarchon import JobContext, Scheduler
+from anarchon.events import EventName
 
-EVENTS = ("missed", "takeover", "lease_lost", "overlap", "skew", "overdue", "store_down", "error")
+EVENTS: tuple[EventName, ...] = (
+    "missed",
+    "takeover",
+    "lease_lost",
+    "overlap",
+    "skew",
+    "overdue",
+    "store_down",
+    "error",
+)
 
 # What happens is in the log of the test: a replica that prints something has crashed.
 logging.getLogger("anarchon").addHandler(logging.NullHandler())

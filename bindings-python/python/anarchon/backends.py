@@ -43,19 +43,13 @@ class NativeBackend:
 
     def __init__(self, native: _anarchon.Backend) -> None:
         self._native = native
+        self.name: str = native.name
+        """The name of the store, for example `memory`."""
+        window = native.dedupe_window_ms
+        self.dedupe_window_ms: float = math.inf if window is None else window
+        """How long a claimed run is remembered (ms); `math.inf` for ever."""
         self.runs = NativeRunStore(self)
         """The leases of this store."""
-
-    @property
-    def name(self) -> str:
-        """The name of the store, for example `memory`."""
-        return self._native.name
-
-    @property
-    def dedupe_window_ms(self) -> float:
-        """How long a claimed run is remembered (ms); `math.inf` for ever."""
-        window = self._native.dedupe_window_ms
-        return math.inf if window is None else window
 
     async def init(self) -> None:
         """Connects and checks the store."""
