@@ -8,15 +8,19 @@ use anarchon::backends::memory::MemoryBackend;
 use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::clock::{Clock, SystemClock};
 use anarchon::error::{Error, Result};
+use anarchon::host::backend::{HostBackend, HostFacts};
+use anarchon::host::names::Naming;
+use anarchon::host::object::HostObject;
 use anarchon::scheduler::Scheduler;
 use napi_derive::napi;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::throw;
+use crate::object::JsObject;
 use crate::runtime::{NativePort, shared, stepped};
 use crate::testing::NativeClock;
-use crate::value::{parse, settled};
+use crate::value::{parse, parse_object, settled};
 
 /// A store of ours.
 #[napi]
@@ -45,6 +49,64 @@ impl NativeBackend {
         let backend = SqliteBackend::from_url(&url).map_err(throw)?;
         let ddl = Some(backend.ddl());
         Ok(NativeBackend { ddl, ..NativeBackend::of(Arc::new(backend), false) })
+    }
+
+    /// An object of the user's, and the object behind its property `runs` if it has one. `facts` is
+    /// JSON text of its properties.
+    #[napi(factory, catch_unwind)]
+    pub fn host(
+        port: &NativePort,
+        class: String,
+        target: u32,
+        members: Vec<String>,
+        runs_target: Option<u32>,
+        runs_members: Option<Vec<String>>,
+        facts: String,
+    ) -> napi::Result<NativeBackend, String> {
+        let object = |target, class, members| {
+            Arc::new(JsObject::new(port.port.clone(), target, class, members))
+                as Arc<dyn HostObject>
+        };
+        let runs = runs_target.map(|target| {
+            object(target, format!("{class}.runs"), runs_members.unwrap_or_default())
+        });
+        let build = || {
+            let facts = parse_object("the backend's properties", &facts)?;
+            let fact = |name: &str| facts.get(name).cloned().unwrap_or(Value::Null);
+            let facts = HostFacts {
+                name: fact("name"),
+                dedupe_window_ms: fact("dedupeWindowMs"),
+                keeps_result: fact("keepsResult") == Value::Bool(true),
+            };
+            HostBackend::new(object(target, class, members), runs, &facts, Naming::Camel)
+        };
+        let backend = build().map_err(throw)?;
+        Ok(NativeBackend::of(Arc::new(backend), false))
+    }
+
+    /// A SQL store over a client of the user's, known as the target `target`.
+    #[napi(factory, catch_unwind)]
+    pub fn host_sql(
+        port: &NativePort,
+        class: String,
+        target: u32,
+        members: Vec<String>,
+        options: String,
+    ) -> napi::Result<NativeBackend, String> {
+        let object = Arc::new(JsObject::new(port.port.clone(), target, class, members));
+        let open = || {
+            let options = parse("the options", &options)?;
+            anarchon::host::sql::open(object, options, Naming::Camel)
+        };
+        let backend = open().map_err(throw)?;
+        let ddl = Some(backend.ddl());
+        Ok(NativeBackend { ddl, ..NativeBackend::of(Arc::new(backend), false) })
+    }
+
+    /// Hands this store to the call of the core that asked for it.
+    #[napi(catch_unwind)]
+    pub fn offer(&self, port: &NativePort) -> u32 {
+        port.port.offer(self.backend.clone())
     }
 
     /// A store in memory, of its own.

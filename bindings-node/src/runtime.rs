@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 
+use anarchon::backend::contract::Backend;
 use anarchon::clock::{Activity, ActivityGuard};
 use anarchon::error::{Code, Error, HostError};
+use anarchon::host::object::HostBody;
 use anarchon::scheduler::{JobContext, Scheduler};
 use futures_util::{FutureExt, poll};
 use napi::bindgen_prelude::{FnArgs, Function, Unknown};
@@ -23,6 +25,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Fault, host_error, panic_text};
+use crate::object::JsObject;
 
 /// What a message is about; the same numbers stand in `ts/port.ts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +78,8 @@ struct Open {
     runs: HashMap<u32, Arc<JobContext>>,
     asks: HashMap<u32, CancellationToken>,
     schedulers: HashMap<u32, Scheduler>,
+    bodies: HashMap<u32, HostBody>,
+    offers: HashMap<u32, Arc<dyn Backend>>,
 }
 
 impl Port {
@@ -130,6 +135,23 @@ impl Port {
         if let Some(token) = token {
             token.cancel();
         }
+    }
+
+    /// Keeps what a transaction runs as long as the call `id` is expected.
+    pub fn keep_body(&self, id: u32, body: HostBody) {
+        self.open().bodies.insert(id, body);
+    }
+
+    /// Takes a backend that JavaScript opened for the core.
+    pub fn offered(&self, id: u32) -> Option<Arc<dyn Backend>> {
+        self.open().offers.remove(&id)
+    }
+
+    /// Hands a backend to whoever gets the number.
+    pub fn offer(&self, backend: Arc<dyn Backend>) -> u32 {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        self.open().offers.insert(id, backend);
+        id
     }
 
     /// Remembers a scheduler that has to be cut off when the JavaScript thread ends.
@@ -204,8 +226,10 @@ impl Drop for Expected {
         let mut open = self.port.open();
         let answer = open.answers.remove(&self.id);
         let run = open.runs.remove(&self.id);
+        let body = open.bodies.remove(&self.id);
+        // Whatever these drop may come back here: not under the lock.
         drop(open);
-        drop((answer, run));
+        drop((answer, run, body));
     }
 }
 
@@ -299,6 +323,21 @@ impl NativePort {
         if let Some(context) = self.port.run(id) {
             context.entered();
         }
+    }
+
+    /// Runs what the transaction `body` is about on the object `target`, and settles `ask`.
+    #[napi(catch_unwind)]
+    pub fn run_body(&self, ask: u32, body: u32, target: u32, class: String, members: Vec<String>) {
+        let run = self.port.open().bodies.get(&body).cloned();
+        let object = JsObject::new(self.port.clone(), target, class, members);
+        self.port.ask(ask, &shared(), None, async move {
+            let Some(run) = run else {
+                return Err(Error::unavailable(
+                    "the transaction was given up: it did not begin within its deadline",
+                ));
+            };
+            run(Arc::new(object)).await.map(|()| None)
+        });
     }
 
     /// Gives up the promise `ask`.

@@ -6,12 +6,14 @@
  */
 
 export {
-  BuiltInBackend,
-  MemoryBackend,
-  type MemoryBackendOptions,
-  SqliteBackend,
-  type SqliteBackendOptions,
-} from './backends';
+  fromPg,
+  fromPostgresJs,
+  fromSqliteDatabase,
+  type PgPool,
+  type PostgresJsClient,
+  type SqliteDatabase,
+} from './adapters';
+export { BuiltInBackend, BuiltInSqlBackend } from './builtin';
 export type { JobContext } from './context';
 export {
   type ActiveRun,
@@ -48,6 +50,7 @@ export type {
   Trigger,
 } from './events';
 export type { Logger } from './logger';
+export { MemoryBackend, type MemoryBackendOptions } from './memory';
 export type { Duration, JobOptions, Retries, SchedulerOptions } from './options';
 export {
   type Explanation,
@@ -61,3 +64,5 @@ export {
   type StartOptions,
   type StopReport,
 } from './scheduler';
+export { SqlBackend, type SqlClient, type SqlDialect, type SqlQueryable } from './sql';
+export { SqliteBackend, type SqliteBackendOptions, type SqliteDatabaseOptions } from './sqlite';

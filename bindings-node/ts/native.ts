@@ -19,6 +19,7 @@ export interface NativePort {
   fail(id: number, thrown: unknown, name: string, message: string, stack: string | undefined): void;
   entered(id: number): void;
   giveUp(ask: number): void;
+  runBody(ask: number, body: number, target: number, name: string, members: string[]): void;
 }
 
 /** A clock that moves when told to. */
@@ -34,6 +35,7 @@ export interface NativeClock {
 /** A store of ours. */
 export interface NativeBackend {
   backendName(): string;
+  offer(port: NativePort): number;
   ddl(): string[] | null;
   hasRuns(): boolean;
   dedupeWindowMs(): number | null;
@@ -74,6 +76,22 @@ export interface Native {
   NativeBackend: {
     sqlite(url: string): NativeBackend;
     memory(clock: NativeClock | undefined): NativeBackend;
+    host(
+      port: NativePort,
+      name: string,
+      target: number,
+      members: string[],
+      runsTarget: number | undefined,
+      runsMembers: string[] | undefined,
+      facts: string,
+    ): NativeBackend;
+    hostSql(
+      port: NativePort,
+      name: string,
+      target: number,
+      members: string[],
+      options: string,
+    ): NativeBackend;
   };
   NativeScheduler: new (
     port: NativePort,
@@ -85,6 +103,8 @@ export interface Native {
   ) => NativeScheduler;
   checkNames(what: string, given: string[], known: string[]): void;
   durationMs(name: string, duration: string): number;
+  checkBackend(port: NativePort, ask: number, target: number, options: string): void;
+  caseNames(): string[];
   buildHistory(job: string, claims: string, results: string, limit: number): string;
 }
 

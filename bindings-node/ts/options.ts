@@ -1,8 +1,8 @@
 /** What a user may set, on a scheduler and on a job. */
 
+import type { ManualClock } from './clock';
 import type { Backend, CatchUp, Overlap } from './contract';
 import type { Logger } from './logger';
-import type { ManualClock } from './testing';
 
 /**
  * A length of time: a whole number of milliseconds, or a text of whole numbers with the units

@@ -1,7 +1,9 @@
 /** The scheduler of one instance. */
 
 import { AsyncResource } from 'node:async_hooks';
-import { engineOf, fromEngine } from './backends';
+import { fromEngine } from './backends';
+import { engineOf } from './builtin';
+import { clockOf } from './clock';
 import { type JobContext, type PlainContext, RunContext } from './context';
 import type { ActiveRun, Backend, JobLimits, MissedRange, RunRecord } from './contract';
 import { Emitter } from './emitter';
@@ -25,7 +27,6 @@ import { type NativeBackend, type NativeScheduler, native } from './native';
 import type { Duration, JobOptions, SchedulerOptions } from './options';
 import { type Fault, port, type Target } from './port';
 import { unwatchSignals, watchSignals } from './signals';
-import { clockOf } from './testing';
 
 declare global {
   // As in the library of ESNext, for programs that are compiled for an earlier one.
@@ -159,6 +160,8 @@ export class Scheduler extends Emitter<SchedulerEvents> {
   readonly #keepOutput: boolean;
   readonly #given: Backend | undefined;
   readonly #handlers = new Map<number, Registered>();
+  /** Asks a user's backend whether it can run a job. */
+  readonly #checkJob: ((limits: JobLimits) => void) | undefined;
   #lastHandler = 0;
   #backend: Backend | undefined;
   /** The async context of `start()`, in which handlers and listeners run. */
@@ -192,6 +195,7 @@ export class Scheduler extends Emitter<SchedulerEvents> {
     this.#id = port.register(this.#target);
     const source = readBackend(backend);
     this.#given = source.object;
+    this.#checkJob = source.checkJob;
     this.#native = calling(
       () =>
         new native.NativeScheduler(
@@ -284,9 +288,9 @@ export class Scheduler extends Emitter<SchedulerEvents> {
     }
     const schedule = encode('the schedule', when);
     const given = encodeOptions('options', options);
-    if (typeof this.#given?.checkJob === 'function') {
+    if (this.#checkJob !== undefined) {
       const limits = calling(() => this.#native.check(name, kind, schedule, given));
-      this.#given.checkJob(JSON.parse(limits) as JobLimits);
+      this.#checkJob(JSON.parse(limits) as JobLimits);
     }
     this.#lastHandler += 1;
     const id = this.#lastHandler;
@@ -654,11 +658,15 @@ export class Scheduler extends Emitter<SchedulerEvents> {
   }
 }
 
-function readBackend(backend: unknown): {
-  url?: string | undefined;
-  engine?: NativeBackend | undefined;
-  object?: Backend | undefined;
-} {
+/** Where runs are claimed, as the native part takes it. */
+interface Source {
+  url?: string;
+  engine?: NativeBackend;
+  object?: Backend;
+  checkJob?: (limits: JobLimits) => void;
+}
+
+function readBackend(backend: unknown): Source {
   if (backend === undefined || backend === null) return {};
   if (typeof backend === 'string') return { url: backend };
   if (backend instanceof URL) return { url: backend.href };
@@ -669,5 +677,21 @@ function readBackend(backend: unknown): {
     );
   }
   const object = backend as Backend;
-  return { object, engine: engineOf(object) ?? hostBackend(object) };
+  const ours = engineOf(object);
+  // A backend of ours is asked by the native part.
+  if (ours !== undefined) return { object, engine: ours };
+  const source = { object, engine: hostBackend(object) };
+  if (typeof object.checkJob !== 'function') return source;
+  return { ...source, checkJob: (limits) => checkJob(object, limits) };
+}
+
+function checkJob(backend: Backend, limits: JobLimits): void {
+  const answer: unknown = backend.checkJob?.(limits);
+  if (!isThenable(answer)) return;
+  // Whatever comes of the promise comes too late.
+  Promise.resolve(answer).catch(() => {});
+  throw new AnarchonError(
+    'INVALID_OPTION',
+    `${backend.name}: checkJob() returned a promise; it must refuse a job by throwing at once`,
+  );
 }

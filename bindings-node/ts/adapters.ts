@@ -1,0 +1,186 @@
+/** Clients for SQL backends, made of drivers that your program has. */
+
+import type { SqlClient, SqlQueryable } from './sql';
+
+/** A prepared statement of better-sqlite3 or of `node:sqlite`. */
+interface SqliteStatement {
+  /** better-sqlite3: whether it has rows. */
+  readonly reader?: boolean;
+  all(...params: never[]): unknown[];
+  run(...params: never[]): unknown;
+}
+
+/** A database of better-sqlite3, or a `DatabaseSync` of `node:sqlite`. */
+export interface SqliteDatabase {
+  prepare(sql: string): SqliteStatement;
+  exec(sql: string): unknown;
+  close(): unknown;
+}
+
+/** Statements kept prepared per database. */
+const KEPT = 200;
+
+/**
+ * A client of a synchronous SQLite driver: better-sqlite3, or `node:sqlite` where Node.js has it.
+ * Calls take turns, since the driver has one connection. Every statement blocks the event loop for as
+ * long as it takes; a program that blocks its loop for longer can lose a lease.
+ *
+ * @param database - an open database; closed only by a backend that says it owns the client
+ *
+ * @example
+ * ```ts
+ * import { fromSqliteDatabase, type SqliteDatabase, SqliteBackend } from 'anarchon';
+ *
+ * export const onDatabase = (database: SqliteDatabase) =>
+ *   new SqliteBackend({ database: fromSqliteDatabase(database) });
+ * ```
+ */
+export function fromSqliteDatabase(database: SqliteDatabase): SqlClient {
+  const statements = new Map<string, SqliteStatement>();
+  const prepared = (sql: string): SqliteStatement => {
+    const found = statements.get(sql);
+    if (found !== undefined) return found;
+    if (statements.size >= KEPT) statements.clear();
+    const statement = database.prepare(sql);
+    statements.set(sql, statement);
+    return statement;
+  };
+  const all = (sql: string, params: unknown[]): object[] => {
+    // As 64-bit integers: a plain number would be bound as a floating-point one.
+    const bound = params.map((param) =>
+      Number.isInteger(param) ? BigInt(param as number) : param,
+    );
+    const statement = prepared(sql);
+    if (statement.reader !== false) return statement.all(...(bound as never[])) as object[];
+    statement.run(...(bound as never[]));
+    return [];
+  };
+  const tx: SqlQueryable = { all: async (sql, params) => all(sql, params) };
+  const turn = turns();
+  return {
+    all: (sql, params) => turn(async () => all(sql, params)),
+    transaction: (fn) =>
+      turn(async () => {
+        database.exec('BEGIN IMMEDIATE');
+        try {
+          await fn(tx);
+          database.exec('COMMIT');
+        } catch (error) {
+          rollBack(() => database.exec('ROLLBACK'));
+          throw error;
+        }
+      }),
+    close: async () => {
+      statements.clear();
+      database.close();
+    },
+  };
+}
+
+/** What `query` of node-postgres resolves to. */
+interface PgResult {
+  rows: object[];
+}
+
+/** A connection of node-postgres. */
+interface PgConnection {
+  query(sql: string, params?: unknown[]): Promise<PgResult>;
+}
+
+/** A `Pool` of node-postgres (`pg`). */
+export interface PgPool extends PgConnection {
+  connect(): Promise<PgConnection & { release(error?: boolean): void }>;
+  end(): Promise<void>;
+}
+
+/**
+ * A client of a node-postgres pool.
+ *
+ * @param pool - a `Pool`; ended only by a backend that says it owns the client
+ *
+ * @example
+ * ```ts
+ * import { fromPg, type PgPool, type SqlClient } from 'anarchon';
+ *
+ * export const client = (pool: PgPool): SqlClient => fromPg(pool);
+ * ```
+ */
+export function fromPg(pool: PgPool): SqlClient {
+  const on = (connection: PgConnection): SqlQueryable => ({
+    all: async (sql, params) => (await connection.query(sql, params)).rows,
+  });
+  return {
+    ...on(pool),
+    transaction: async (fn) => {
+      const connection = await pool.connect();
+      let broken = false;
+      try {
+        await connection.query('BEGIN');
+        await fn(on(connection));
+        await connection.query('COMMIT');
+      } catch (error) {
+        // A connection whose transaction cannot be ended is not given to the next one.
+        await connection.query('ROLLBACK').catch(() => {
+          broken = true;
+        });
+        throw error;
+      } finally {
+        connection.release(broken);
+      }
+    },
+    close: () => pool.end(),
+  };
+}
+
+/** What takes statements in Postgres.js: the client, or a transaction. */
+interface PostgresJsQueryable {
+  unsafe(sql: string, params?: never[]): PromiseLike<readonly object[]>;
+}
+
+/** The client of Postgres.js (`postgres`). */
+export interface PostgresJsClient extends PostgresJsQueryable {
+  begin(fn: (tx: PostgresJsQueryable) => Promise<void>): Promise<unknown>;
+  end(): Promise<void>;
+}
+
+/**
+ * A client of Postgres.js.
+ *
+ * @param sql - what `postgres(…)` returned; ended only by a backend that says it owns the client
+ *
+ * @example
+ * ```ts
+ * import { fromPostgresJs, type PostgresJsClient, type SqlClient } from 'anarchon';
+ *
+ * export const client = (sql: PostgresJsClient): SqlClient => fromPostgresJs(sql);
+ * ```
+ */
+export function fromPostgresJs(sql: PostgresJsClient): SqlClient {
+  const on = (queryable: PostgresJsQueryable): SqlQueryable => ({
+    all: async (text, params) => [...(await queryable.unsafe(text, params as never[]))],
+  });
+  return {
+    ...on(sql),
+    transaction: (fn) => sql.begin((tx) => fn(on(tx))),
+    close: () => sql.end(),
+  };
+}
+
+/** Lets what is asked run one after the other, whatever becomes of each. */
+function turns(): <T>(work: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const mine = last.then(work);
+    last = mine.catch(() => {});
+    return mine;
+  };
+}
+
+/** The error that led here is the one that counts. */
+function rollBack(call: () => unknown): void {
+  try {
+    call();
+  } catch {
+    // The driver has rolled back by itself.
+  }
+}

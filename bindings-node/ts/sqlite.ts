@@ -1,0 +1,112 @@
+/** The store in a SQLite file. */
+
+import { BuiltInSqlBackend, lazily, opened } from './builtin';
+import { checkNames, show } from './encode';
+import { AnarchonError } from './errors';
+import { type NativeBackend, native } from './native';
+import { checkClient, type SqlClient, WrappedClient } from './sql';
+
+/** A SQLite store over a connection that your program has; see {@link SqlClient}. */
+export interface SqliteDatabaseOptions {
+  /** The connection. It is not closed, since it was not opened here. */
+  database: SqlClient;
+  /** Keeps applications in one database apart, 1 to 64 of `a-z 0-9 _ -`; default `'default'`. */
+  namespace?: string;
+  /** Whether missing tables are created; default true. */
+  createTables?: boolean;
+  /** The name of the runs table, 1 to 48 of `a-z 0-9 _`; default `anarchon_runs`. */
+  table?: string;
+}
+
+const DATABASE_OPTIONS: readonly (keyof SqliteDatabaseOptions)[] = [
+  'database',
+  'namespace',
+  'createTables',
+  'table',
+];
+
+/** Options of {@link SqliteBackend}; all but `path` have a default. */
+export interface SqliteBackendOptions {
+  /** The file, relative to the working directory or absolute. Its directory must exist. */
+  path: string;
+  /** Keeps applications in one file apart, 1 to 64 of `a-z 0-9 _ -`; default `'default'`. */
+  namespace?: string;
+  /** Connections at most, beside one that is kept for heartbeats, from 1; default 4. */
+  pool?: number;
+  /** Whether missing tables are created; default true. */
+  createTables?: boolean;
+  /**
+   * When SQLite waits for the disk. `'full'` (default) and `'extra'`: at every commit; `'normal'`:
+   * now and then, so that a loss of power may take back the last claims.
+   */
+  synchronous?: 'full' | 'extra' | 'normal';
+  /** How long one attempt waits for another process that writes (ms); default 2000. */
+  busyTimeoutMs?: number;
+  /** The name of the runs table, 1 to 48 of `a-z 0-9 _`; the others are named after it. */
+  table?: string;
+  /** How long a call is tried again (ms); default 5000. */
+  callTimeoutMs?: number;
+  /** Allows a file on a network file system, whose locks cannot be relied on; default false. */
+  allowNetwork?: boolean;
+}
+
+const SQLITE_OPTIONS: readonly (keyof SqliteBackendOptions)[] = [
+  'path',
+  'namespace',
+  'pool',
+  'createTables',
+  'synchronous',
+  'busyTimeoutMs',
+  'table',
+  'callTimeoutMs',
+  'allowNetwork',
+];
+
+/** The URL of a SQLite store with its options; the native part judges them. */
+function sqliteUrl({ path, ...options }: SqliteBackendOptions): string {
+  if (typeof path !== 'string') {
+    throw new AnarchonError(
+      'INVALID_OPTION',
+      `SqliteBackend: path is ${show(path)}; allowed is the path of a file, like 'jobs.db'`,
+    );
+  }
+  const query = Object.entries(options)
+    .filter(([, value]) => value !== undefined && value !== null)
+    .map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`)
+    .join('&');
+  const escaped = path.replace(/[%?#]/g, encodeURIComponent);
+  return `sqlite://${escaped}${query === '' ? '' : `?${query}`}`;
+}
+
+/**
+ * A store in a SQLite file, with leases, for the processes of one machine.
+ *
+ * @example
+ * ```ts
+ * import { Scheduler, SqliteBackend } from 'anarchon';
+ *
+ * const scheduler = new Scheduler({ backend: new SqliteBackend('jobs.db') });
+ * ```
+ */
+export class SqliteBackend extends BuiltInSqlBackend {
+  readonly name: string = 'sqlite';
+
+  /**
+   * @param options - the path of the file, {@link SqliteBackendOptions}, or a connection of yours
+   * @throws {@link AnarchonError} `INVALID_OPTION`
+   */
+  constructor(options: string | SqliteBackendOptions | SqliteDatabaseOptions) {
+    super(engineFor(typeof options === 'string' ? { path: options } : options));
+  }
+}
+
+function engineFor(options: SqliteBackendOptions | SqliteDatabaseOptions): () => NativeBackend {
+  if (!('database' in options)) {
+    checkNames('SqliteBackend', options, SQLITE_OPTIONS);
+    return opened(() => native.NativeBackend.sqlite(sqliteUrl(options)));
+  }
+  checkNames('SqliteBackend', options, DATABASE_OPTIONS);
+  const { database, ...plain } = options;
+  const client = new WrappedClient('SqliteBackend', { database: checkClient(database) });
+  return lazily(() => client.open({ ...plain, name: 'sqlite', dialect: 'sqlite' }));
+}
