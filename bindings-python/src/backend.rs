@@ -11,6 +11,9 @@ use anarchon::backends::memory::MemoryBackend;
 use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::clock::{Clock, SystemClock};
 use anarchon::error::{Code, Error, Result};
+use anarchon::host::backend::{HostBackend, HostFacts};
+use anarchon::host::names::Naming;
+use anarchon::host::object::HostObject;
 use anarchon::lease::model::{MissedRange, Status};
 use pyo3::prelude::{PyRef, PyResult, Python};
 use pyo3::{pyclass, pyfunction, pymethods};
@@ -19,7 +22,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::to_python;
-use crate::runtime::{Bridge, Call, Inside, begin};
+use crate::object::PyObject;
+use crate::runtime::{Bridge, Call, Inside, PortSlot, begin};
 use crate::testing::ManualClock;
 use crate::value::{from_text, to_text};
 
@@ -32,6 +36,8 @@ pub struct Backend {
     backend: Arc<dyn CoreBackend>,
     clock: Arc<dyn Clock>,
     ddl: Option<Vec<String>>,
+    /// Where its methods are called, if it is a user's.
+    slot: Option<Arc<PortSlot>>,
 }
 
 impl Backend {
@@ -41,7 +47,17 @@ impl Backend {
         backend: Arc<dyn CoreBackend>,
         clock: Arc<dyn Clock>,
     ) -> Backend {
-        Backend { shared, backend, clock, ddl: None }
+        Backend { shared, backend, clock, ddl: None, slot: None }
+    }
+
+    /// The store as it is called here.
+    pub fn backend(&self) -> Arc<dyn CoreBackend> {
+        self.backend.clone()
+    }
+
+    /// Where the methods of a user's store are called.
+    pub fn slot(&self) -> Option<Arc<PortSlot>> {
+        self.slot.clone()
     }
 
     /// The store as schedulers share it.
@@ -69,6 +85,42 @@ pub fn sqlite_backend(py: Python<'_>, url: &str) -> PyResult<Backend> {
     let backend = Arc::new(backend);
     let shared = SharedBackend::new(backend.clone());
     Ok(Backend { ddl, ..Backend::of(shared, backend, Arc::new(SystemClock)) })
+}
+
+/// A user's backend, and the object behind its `runs` if it has one: numbers and facts (JSON).
+#[pyfunction]
+#[pyo3(signature = (facts, host, object, runs_host=None, runs=None))]
+pub fn host_backend(
+    py: Python<'_>,
+    facts: &str,
+    host: u64,
+    object: &str,
+    runs_host: Option<u64>,
+    runs: Option<&str>,
+) -> PyResult<Backend> {
+    let _inside = Inside::or_raise()?;
+    let slot = Arc::new(PortSlot::default());
+    let take = |host: u64, facts: &str| -> Result<Arc<dyn HostObject>> {
+        Ok(Arc::new(PyObject::new(host, from_text(facts)?, slot.clone())))
+    };
+    let open = || -> Result<Backend> {
+        let read: Value = from_text(facts)?;
+        let facts = HostFacts {
+            name: read["name"].clone(),
+            dedupe_window_ms: read["dedupeWindowMs"].clone(),
+            keeps_result: read["keepsResult"] == true,
+        };
+        let runs = match (runs_host, runs) {
+            (Some(host), Some(facts)) => Some(take(host, facts)?),
+            _ => None,
+        };
+        let backend = HostBackend::new(take(host, object)?, runs, &facts, Naming::Snake)?;
+        let backend: Arc<dyn CoreBackend> = Arc::new(backend);
+        let shared = SharedBackend::new(backend.clone());
+        let slot = Some(slot.clone());
+        Ok(Backend { slot, ..Backend::of(shared, backend, Arc::new(SystemClock)) })
+    };
+    open().map_err(|error| to_python(py, &error))
 }
 
 /// Merges claims and results (JSON arrays) into records, newest first.
@@ -123,6 +175,9 @@ impl Backend {
     fn ask(&self, bridge: &Bridge, call: u64, member: String, arguments: String) -> PyResult<Call> {
         let _inside = Inside::or_raise()?;
         let backend = self.backend.clone();
+        if let Some(slot) = &self.slot {
+            slot.set_if_none(&bridge.port);
+        }
         begin(&bridge.port, call, &*self.clock, async move {
             let given = Arguments { member: &member, values: from_text(&arguments)? };
             match member.strip_prefix("runs.") {

@@ -7,7 +7,6 @@
 
 mod backend;
 mod error;
-#[expect(dead_code, reason = "what asks host objects follows")]
 mod object;
 mod runtime;
 mod scheduler;
@@ -19,7 +18,7 @@ use pyo3::pymodule;
 #[pymodule(gil_used = false)]
 mod _anarchon {
     #[pymodule_export]
-    use crate::backend::{Backend, build_history, memory_backend, sqlite_backend};
+    use crate::backend::{Backend, build_history, host_backend, memory_backend, sqlite_backend};
     #[pymodule_export]
     use crate::error::{error_codes, nearest_name};
     #[pymodule_export]
@@ -29,7 +28,7 @@ mod _anarchon {
     #[pymodule_export]
     use crate::scheduler::{Cancel, Run, Scheduler, event_names, job_option_names};
     #[pymodule_export]
-    use crate::testing::ManualClock;
+    use crate::testing::{ManualClock, case_names, check_backend};
     #[pymodule_export]
     use crate::value::parse_duration_ms;
 }

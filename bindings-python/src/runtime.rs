@@ -220,6 +220,32 @@ impl Port {
     }
 }
 
+/// The bridge that a scheduler or an object talks over: that of the loop on which it is used.
+#[derive(Default)]
+pub struct PortSlot {
+    port: Mutex<Option<Arc<Port>>>,
+}
+
+impl PortSlot {
+    /// The bridge, if there is one yet.
+    pub fn get(&self) -> Option<Arc<Port>> {
+        self.port.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on this one.
+    pub fn set(&self, port: &Arc<Port>) {
+        *self.port.lock().unwrap_or_else(PoisonError::into_inner) = Some(port.clone());
+    }
+
+    /// Whichever loop uses it first, as long as that lives.
+    pub fn set_if_none(&self, port: &Arc<Port>) {
+        let mut slot = self.port.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_none_or(|old| old.is_closed()) {
+            *slot = Some(port.clone());
+        }
+    }
+}
+
 /// The bridge to one event loop: messages of the core, and a file descriptor that becomes readable
 /// when there are any.
 #[pyclass(frozen, module = "anarchon._anarchon")]

@@ -22,7 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::Backend;
 use crate::error::{from_object, to_object, to_python};
-use crate::runtime::{Bell, Bridge, Call, Inside, Message, Port, RawBell, begin, runtime};
+use crate::runtime::{
+    Bell, Bridge, Call, Inside, Message, Port, PortSlot, RawBell, begin, runtime,
+};
 use crate::testing::ManualClock;
 use crate::value::{from_text, object, to_text};
 
@@ -38,30 +40,6 @@ pub fn job_option_names() -> Vec<&'static str> {
     JobOptions::names().collect()
 }
 
-/// The bridge over which a scheduler talks: that of the loop it was started on.
-#[derive(Default)]
-struct PortSlot {
-    port: Mutex<Option<Arc<Port>>>,
-}
-
-impl PortSlot {
-    fn get(&self) -> Option<Arc<Port>> {
-        self.port.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, port: &Arc<Port>) {
-        *self.port.lock().unwrap_or_else(PoisonError::into_inner) = Some(port.clone());
-    }
-
-    /// For a scheduler that has not started: whichever loop uses it, as long as that lives.
-    fn set_if_none(&self, port: &Arc<Port>) {
-        let mut slot = self.port.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.as_ref().is_none_or(|old| old.is_closed()) {
-            *slot = Some(port.clone());
-        }
-    }
-}
-
 /// A scheduler of the core.
 #[pyclass(frozen, module = "anarchon._anarchon")]
 pub struct Scheduler {
@@ -69,6 +47,8 @@ pub struct Scheduler {
     core: Option<CoreScheduler>,
     id: u64,
     slot: Arc<PortSlot>,
+    /// Where the methods of a user's backend are called.
+    backend_slot: Option<Arc<PortSlot>>,
     /// The process that has used its store and not stopped it since; 0 for none.
     process: Arc<AtomicU32>,
 }
@@ -116,6 +96,9 @@ impl Scheduler {
         let _inside = Inside::or_raise()?;
         self.check_process(py)?;
         self.slot.set_if_none(&bridge.port);
+        if let Some(slot) = &self.backend_slot {
+            slot.set_if_none(&bridge.port);
+        }
         self.process.store(std::process::id(), Ordering::SeqCst);
         let core = self.core().clone();
         let clock = core.clock();
@@ -173,6 +156,7 @@ impl Scheduler {
         clock: Option<PyRef<'_, ManualClock>>,
     ) -> PyResult<Scheduler> {
         let _inside = Inside::or_raise()?;
+        let backend_slot = backend.as_ref().and_then(|backend| backend.slot());
         let read = || -> Result<CoreScheduler> {
             let mut options = SchedulerOptions::from_json(
                 &object(options)?,
@@ -195,7 +179,7 @@ impl Scheduler {
             let (name, error) = (event.name(), event.error().cloned());
             port.send(Message::Event { scheduler: id, name, payload, error });
         }));
-        Ok(Scheduler { core: Some(core), id, slot, process: Arc::default() })
+        Ok(Scheduler { core: Some(core), id, slot, backend_slot, process: Arc::default() })
     }
 
     /// What the job will ask of the store, as JSON; refuses what `add` would refuse.

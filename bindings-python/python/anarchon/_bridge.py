@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from . import _anarchon
@@ -25,14 +25,20 @@ _bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopBridge] = WeakKeyDict
 
 # Whom a message is for, by number. A bridge holds the schedulers that have started on its loop;
 # others are told of events as long as somebody else holds them.
-_receivers: WeakValueDictionary[int, Scheduler] = WeakValueDictionary()
+_receivers: WeakValueDictionary[int, Receiver] = WeakValueDictionary()
 _numbers = count(1)
 
 
-def register(scheduler: Scheduler) -> int:
-    """The number by which the core names a scheduler."""
+class Receiver(Protocol):
+    """Whom the core has something to say to."""
+
+    def _message(self, kind: str, first: Any, second: Any) -> None: ...
+
+
+def register(receiver: Receiver) -> int:
+    """The number by which the core names a scheduler, or an object of the user's."""
     number = next(_numbers)
-    _receivers[number] = scheduler
+    _receivers[number] = receiver
     return number
 
 

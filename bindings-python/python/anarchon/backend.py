@@ -63,7 +63,7 @@ class Backend(Protocol):
         return None
 
     def save_result(
-        self, job: str, result: StoredResult, history_size: int, history_ttl_ms: int | None
+        self, job: str, result: StoredResult, history_size: int, history_ttl_ms: int | None = None
     ) -> MaybeAwaitable[None]:
         """Stores how a run ended."""
 

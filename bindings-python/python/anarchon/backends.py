@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from . import _anarchon
 from ._bridge import LoopBridge
+from ._host import HostBackend
 from .errors import InvalidOptionError
 from .options import Duration, duration_ms
 from .records import (
@@ -250,6 +251,8 @@ def native_backend(backend: Backend | Any) -> _anarchon.Backend:
     """The native half of a backend object."""
     if isinstance(backend, NativeBackend):
         return backend._native
-    raise InvalidOptionError(
-        f"backend is {backend!r}; allowed are a URL like 'sqlite:jobs.db' and a backend object"
-    )
+    if backend is None or isinstance(backend, (bool, int, float, bytes, list, dict, tuple, type)):
+        raise InvalidOptionError(
+            f"backend is {backend!r}; allowed are a URL like 'sqlite:jobs.db' and a backend object"
+        )
+    return HostBackend.of(backend).native

@@ -6,7 +6,7 @@ Fields may be added in minor versions; build a record by keywords and ignore wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar
@@ -68,15 +68,32 @@ def camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-_WIRE_NAMES: dict[type, tuple[tuple[str, str], ...]] = {}
+def own(name: str) -> str:
+    """A field's name as Python shows it: `from_` is `from`.
+
+    >>> own("from_")
+    'from'
+    """
+    return name.rstrip("_")
 
 
-def _wire_names(kind: type[Record]) -> tuple[tuple[str, str], ...]:
-    names = _WIRE_NAMES.get(kind)
-    if names is None:
-        names = tuple((field.name, camel(field.name)) for field in fields(kind))
-        _WIRE_NAMES[kind] = names
-    return names
+class _Style:
+    """How names are written, remembered for each kind of record."""
+
+    def __init__(self, write: Callable[[str], str]) -> None:
+        self._write = write
+        self._names: dict[type, tuple[tuple[str, str], ...]] = {}
+
+    def names_of(self, kind: type[Record]) -> tuple[tuple[str, str], ...]:
+        names = self._names.get(kind)
+        if names is None:
+            names = tuple((field.name, self._write(field.name)) for field in fields(kind))
+            self._names[kind] = names
+        return names
+
+
+_WIRE = _Style(camel)
+_OWN = _Style(own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +108,7 @@ class Record:
         >>> ClaimRecord(slot=0, by="a", at=5, manual=False).to_dict()
         {'slot': 0, 'by': 'a', 'at': 5, 'manual': False}
         """
-        return self._write(lambda name: name.rstrip("_"))
+        return self._write(own)
 
     def to_wire(self) -> dict[str, Any]:
         """The record as it is stored and sent, names in camelCase.
@@ -112,18 +129,27 @@ class Record:
     @classmethod
     def _read(cls: type[R], data: Mapping[str, Any]) -> R:
         """A record from its wire form; unknown fields are ignored."""
+        return cls._build(data, _WIRE)
+
+    @classmethod
+    def _read_own(cls: type[R], data: Mapping[str, Any]) -> R:
+        """A record from what `to_dict` writes; unknown fields are ignored."""
+        return cls._build(data, _OWN)
+
+    @classmethod
+    def _build(cls: type[R], data: Mapping[str, Any], style: _Style) -> R:
         given: dict[str, Any] = {}
-        for name, wire in _wire_names(cls):
-            value = data.get(wire)
+        for name, written in style.names_of(cls):
+            value = data.get(written)
             if value is None:
                 continue
             part = cls._parts.get(name)
             if part is None:
                 given[name] = tuple(value) if isinstance(value, list) else value
             elif isinstance(value, list):
-                given[name] = tuple(part._read(item) for item in value)
+                given[name] = tuple(part._build(item, style) for item in value)
             else:
-                given[name] = part._read(value)
+                given[name] = part._build(value, style)
         return cls(**given)
 
 

@@ -262,7 +262,14 @@ class Scheduler:
         # A store of ours checks it by itself.
         if callable(check_job) and not isinstance(self._backend, NativeBackend):
             limits = self._native.check_job(name, kind, when, text)
-            check_job(JobLimits._read(json.loads(limits)))
+            answer = check_job(JobLimits._read(json.loads(limits)))
+            if inspect.isawaitable(answer):
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                raise InvalidOptionError(
+                    f"{type(self._backend).__name__}.check_job is async; it must be a plain "
+                    "function, which refuses a job by raising"
+                )
         number = next(self._handler_numbers)
         self._handlers[number] = read
         try:

@@ -1,4 +1,4 @@
-"""For tests: a clock that moves only when told to.
+"""For tests: a clock that moves only when told to, and a suite for backends of your own.
 
 >>> import asyncio
 >>> from anarchon import Scheduler
@@ -17,14 +17,28 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from typing import Any, ClassVar, Literal
 
 from . import _anarchon
 from ._bridge import LoopBridge, live_bridges
+from .backends import native_backend
 from .errors import InvalidOptionError
 from .options import Duration, Instant, duration_ms, instant_ms
+from .records import Record
 
-__all__ = ["ManualClock"]
+__all__ = [
+    "BackendCases",
+    "CaseResult",
+    "CheckReport",
+    "ManualClock",
+    "case_names",
+    "check_backend",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -94,3 +108,137 @@ class ManualClock:
 
     def __repr__(self) -> str:
         return f"<ManualClock {self.now.isoformat()}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseResult(Record):
+    """A case of the conformance suite and how it ended."""
+
+    name: str
+    """A sentence that is true of a backend that passes."""
+    status: Literal["passed", "failed", "skipped"]
+    """How it ended."""
+    message: str | None = None
+    """What went wrong, or why it does not apply."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckReport(Record):
+    """How a backend did."""
+
+    _parts: ClassVar[Mapping[str, type[Record]]] = {"cases": CaseResult}
+
+    backend: str
+    """The name of the backend."""
+    cases: tuple[CaseResult, ...] = ()
+    """All cases, in the order of the table."""
+    text: str
+    """What failed, with the shortest trace that shows it, and the counts."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether no case failed."""
+        return all(case.status != "failed" for case in self.cases)
+
+    def check(self) -> None:
+        """Raises `AssertionError` with what failed, if anything did."""
+        if not self.passed:
+            raise AssertionError(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def case_names() -> list[str]:
+    """The names of all cases of the conformance suite, in order."""
+    return _anarchon.case_names()
+
+
+async def check_backend(
+    open: Callable[[], Any],
+    *,
+    clients: int = 4,
+    rounds: int = 20,
+    histories: int = 20,
+    steps: int = 30,
+    seed: int = 1,
+    case_timeout_ms: Duration = "60s",
+    complete: bool = False,
+    only: Iterable[str] = (),
+) -> CheckReport:
+    """Holds a backend against the contract: the race, repeat safety, history, trimming, and with
+    `runs` every rule of leases against the reference on random histories.
+
+    - **open**: called once per client, plain or async; gives a backend object, each one more client
+      of the *same* store. The suite initialises and closes them; the store may hold other jobs.
+    - **clients**: how many race with each other, at least 2.
+    - **rounds**: how often each race is run.
+    - **histories**, **steps**: how many random histories there are, and how many calls each has.
+    - **seed**: what they are drawn from; a failure names it.
+    - **case_timeout_ms**: how long a case may take.
+    - **complete**: require what a backend may leave out.
+    - **only**: run only the cases whose name contains one of these.
+
+    >>> import asyncio
+    >>> from anarchon import MemoryBackend
+    >>> backend = MemoryBackend()
+    >>> report = asyncio.run(check_backend(lambda: backend, rounds=2, histories=1, steps=5))
+    >>> report.passed
+    True
+    """
+    if isinstance(clients, bool) or not isinstance(clients, int) or not 2 <= clients <= 64:
+        raise InvalidOptionError(f"clients is {clients!r}; allowed is a whole number from 2 to 64")
+    opened = []
+    for _ in range(clients):
+        backend = open()
+        if inspect.isawaitable(backend):
+            backend = await backend
+        opened.append(backend)
+    options = {
+        "rounds": rounds,
+        "histories": histories,
+        "steps": steps,
+        "seed": seed,
+        "caseTimeoutMs": duration_ms(case_timeout_ms, "case_timeout_ms"),
+        "complete": complete,
+        "only": list(only),
+    }
+    natives = [native_backend(backend) for backend in opened]
+    answer = await LoopBridge.of_this_loop().call(
+        _anarchon.check_backend, natives, json.dumps(options)
+    )
+    told = json.loads(answer or "{}")
+    return CheckReport._read({**told["report"], "text": told["text"]})
+
+
+class BackendCases:
+    """The conformance suite as pytest cases: subclass it, and give `open`.
+
+        class TestMyBackend(BackendCases):
+            def open(self):
+                return MyBackend("test.db")
+
+    Each case is a test of its own. `options` are passed to `check_backend`.
+    """
+
+    options: Mapping[str, Any] = {}
+    """Options of `check_backend`: `rounds`, `histories`, `steps`, `seed` …"""
+
+    def open(self) -> Any:
+        """Gives one more client of the store under test; plain or async."""
+        raise NotImplementedError("give open(): it answers a backend object")
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        """Makes one test of each case."""
+        if "contract" in metafunc.fixturenames:
+            metafunc.parametrize("contract", case_names())
+
+    def test_contract(self, contract: str) -> None:
+        """Runs one case."""
+        report = asyncio.run(check_backend(self.open, **{**self.options, "only": [contract]}))
+        report.check()
+        skipped = [case.message for case in report.cases if case.name == contract]
+        if report.cases and report.cases[0].status == "skipped":
+            import pytest
+
+            pytest.skip(skipped[0] or "does not apply")
