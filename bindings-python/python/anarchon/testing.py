@@ -221,7 +221,7 @@ class BackendCases:
     Each case is a test of its own. `options` are passed to `check_backend`.
     """
 
-    options: Mapping[str, Any] = {}
+    options: ClassVar[Mapping[str, Any]] = {}
     """Options of `check_backend`: `rounds`, `histories`, `steps`, `seed` …"""
 
     def open(self) -> Any:
