@@ -55,7 +55,7 @@ RUNS: Kinds = {
     "forget": (),
 }
 
-# Arguments that were added after the first form of a method: passed by keyword, where it takes them.
+# Arguments added after the first form of a method: passed by keyword, to methods that take them.
 ADDED: dict[str, tuple[str, type[Record]]] = {
     "prepare_job": ("limits", JobLimits),
     "finish": ("result", StoredResult),
