@@ -77,6 +77,11 @@ impl<S: SqlStore + ?Sized> Batch<'_, S> {
             let mut rest = Vec::new();
             let mut last_error = None;
             while !pending.is_empty() {
+                // A store that is away is not asked once more for each of them.
+                if last_error.is_some() && clock.mono_ms() >= deadline {
+                    rest.append(&mut pending);
+                    break;
+                }
                 let lot: Vec<Group> = pending.drain(..lots.min(pending.len())).collect();
                 match self.attempt(&lot).await {
                     Ok(answered) => {

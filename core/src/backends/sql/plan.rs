@@ -106,7 +106,7 @@ impl Plan<'_> {
             Write::InsertJob | Write::GuardMissed => {
                 set.extend(header(after, verdict.ended)?);
                 let some = (!after.missed.is_empty()).then_some(&after.missed);
-                set.push(SqlValue::optional_text(some.map(|missed| json(missed)).transpose()?));
+                set.push(SqlValue::optional_text(some.map(json).transpose()?));
             }
             _ => {}
         }
@@ -169,7 +169,7 @@ fn header(header: &JobHeader, ended: i64) -> Result<[SqlValue; 13]> {
         SqlValue::Int(header.history_size),
         SqlValue::optional_int(header.history_ttl_ms),
         SqlValue::Int(ended),
-        SqlValue::optional_text(header.paused.as_ref().map(|paused| json(paused)).transpose()?),
+        SqlValue::optional_text(header.paused.as_ref().map(json).transpose()?),
     ])
 }
 
@@ -211,7 +211,7 @@ fn body(result: &StoredResult) -> Result<Vec<SqlValue>> {
         SqlValue::Int(duration_ms),
         truth(result.abandoned),
         truth(result.output_truncated),
-        SqlValue::optional_text(result.error.as_ref().map(|error| json(error)).transpose()?),
+        SqlValue::optional_text(result.error.as_ref().map(json).transpose()?),
         SqlValue::optional_text(result.output.clone()),
     ])
 }

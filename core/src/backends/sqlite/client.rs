@@ -6,12 +6,13 @@
 //! that they wait for one transaction at most.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::connection::{Conn, Connector};
+use super::connection::{Conn, Connector, is_busy};
 use super::script;
 use crate::backends::sql::{
     Access, Lane, Row, SqlClient, SqlQueryable, SqlValue, TransactionBody, Unit,
@@ -31,6 +32,8 @@ pub(super) struct SqliteClient {
     /// Whose turn it is to write, in order of arrival.
     turn: tokio::sync::Mutex<()>,
     readers: Readers,
+    /// Once closed, nothing is opened any more.
+    closed: AtomicBool,
 }
 
 /// A queue of changes and the connection that writes them.
@@ -67,6 +70,7 @@ impl SqliteClient {
             heartbeats: Writer::default(),
             turn: tokio::sync::Mutex::new(()),
             readers: Readers { size, places: Semaphore::new(size), idle: Mutex::default() },
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -99,8 +103,10 @@ impl SqliteClient {
                         ),
                     ));
                 }
-                Err(error) if SystemClock.mono_ms() >= deadline => return Err(error),
-                Err(_) => self.wait_a_little().await,
+                Err(error) if is_busy(&error) && SystemClock.mono_ms() < deadline => {
+                    self.wait_a_little().await;
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -116,6 +122,9 @@ impl SqliteClient {
     async fn connect(&self) -> Result<Conn> {
         let deadline = SystemClock.mono_ms() + self.busy_timeout_ms;
         loop {
+            if self.closed.load(Ordering::SeqCst) {
+                return Err(Error::unavailable("the SQLite store was closed"));
+            }
             match self.connector.connect().await {
                 Err(error) if is_busy(&error) && SystemClock.mono_ms() < deadline => {
                     self.wait_a_little().await;
@@ -140,7 +149,9 @@ impl SqliteClient {
         };
         // A connection that failed, or whose reader was dropped here, is not used again.
         let rows = conn.run(sql, params).await?;
-        self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+        if !self.closed.load(Ordering::SeqCst) {
+            self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+        }
         Ok(rows)
     }
 
@@ -222,11 +233,6 @@ impl SqliteClient {
     }
 }
 
-/// Whether waiting may help.
-fn is_busy(error: &Error) -> bool {
-    error.code() == Some(Code::BackendUnavailable)
-}
-
 impl Writer {
     fn queue(&self) -> std::sync::MutexGuard<'_, VecDeque<Pending>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -288,6 +294,7 @@ impl SqlClient for SqliteClient {
     }
 
     async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::SeqCst);
         self.readers.places.close();
         let idle: Vec<Conn> =
             std::mem::take(&mut *self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner));

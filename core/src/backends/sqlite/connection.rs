@@ -179,6 +179,13 @@ fn result_code(error: &sqlx::Error) -> Option<i32> {
     Some(code & 0xff)
 }
 
+const BUSY: &str = "another process kept the SQLite database locked";
+
+/// Whether waiting may help.
+pub(super) fn is_busy(error: &Error) -> bool {
+    error.code() == Some(Code::BackendUnavailable) && error.message().contains(BUSY)
+}
+
 /// What SQLite says, as an error of ours. What asking again cannot change is refused; all else
 /// leaves unknown what became of the statement.
 fn sorted(error: &sqlx::Error) -> Error {

@@ -1,5 +1,6 @@
 //! The SQL engine and the SQLite store, from outside.
 
+mod conformance;
 mod histories;
 mod names;
 mod opening;

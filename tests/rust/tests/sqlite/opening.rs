@@ -149,6 +149,32 @@ fn a_store_works_from_several_runtimes() {
     });
 }
 
+/// Calls under way when the store is closed end, one way or the other, and open nothing again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_under_way_when_the_store_closes_opens_nothing_again() {
+    let directory = Directory::new();
+    let store = Arc::new(directory.open().await);
+    let calls = (1..=50).map(|slot| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let claim = claim(&format!("job-{slot}"), slot, "token");
+            RunStore::claim(&*store, &claim).await.map(|outcome| outcome.kind)
+        })
+    });
+    let calls: Vec<_> = calls.collect();
+    tokio::task::yield_now().await;
+    store.close().await.expect("closes");
+    for call in calls {
+        match call.await.expect("ends") {
+            Ok(kind) => assert_eq!(kind, OutcomeKind::Won),
+            Err(error) => assert_eq!(error.code(), Some(Code::BackendUnavailable), "{error}"),
+        }
+    }
+    let sent = store.statements();
+    store.init().await.expect("opens again");
+    assert!(store.statements() > sent);
+}
+
 /// Whoever waits for a write may go away: what others queued behind it is still written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_call_that_is_given_up_leaves_the_store_working() {
