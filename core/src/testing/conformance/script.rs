@@ -30,6 +30,9 @@ impl Mismatch {
     }
 }
 
+/// No lease of a script is this long (ms) but for those that outlast it.
+const SHORTEST_LONG_MS: i64 = 60_000;
+
 /// The reference: the pure rules, and the bodies that they keep.
 #[derive(Default)]
 struct Reference {
@@ -249,7 +252,8 @@ impl<'a> Play<'a> {
         run.is_some_and(|run| run.token == token)
     }
 
-    /// After a short lease was asked for, waits until it is over on the store's clock.
+    /// After a short lease was asked for, or is what is left of a longer one, waits until it is over
+    /// on the store's clock.
     async fn outlast(&mut self, step: &Step) -> Result<()> {
         let short = matches!(
             step,
@@ -258,7 +262,12 @@ impl<'a> Play<'a> {
                 | Step::Manual { lease: Lease::Short, .. }
                 | Step::Heartbeat { lease: Lease::Short, .. }
         );
-        if short {
+        // A heartbeat may have made the lease of a run shorter, which cuts it at the next settling.
+        let now = self.reference.now;
+        let cut = self.reference.state.unfinished().any(|run| {
+            run.lease_ms < SHORTEST_LONG_MS && (1..=run.lease_ms).contains(&run.left_ms(now))
+        });
+        if short || cut {
             self.bed.outlast_short_leases().await?;
             let now = self.bed.now().await?;
             self.reference.now = self.reference.now.max(now);
