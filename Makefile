@@ -81,10 +81,12 @@ tools-python: need-python .build/venv.stamp
 	@touch $@
 
 tools-node: need-node .build/node.stamp
-.build/node.stamp: $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json tests/docs/package-lock.json
+.build/node.stamp: $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json tests/docs/package-lock.json tests/node/package-lock.json
 	@echo "installing the Node tools into $(NODE_DIR)/node_modules"
 	@mkdir -p .build && cd $(NODE_DIR) && npm ci --no-audit --no-fund --loglevel=error
 	@cd tests/docs && npm ci --no-audit --no-fund --loglevel=error
+	@cd tests/node && npm ci --no-audit --no-fund --loglevel=error
+	@.make/build-drivers.sh
 	@.make/link-node.sh
 	@touch $@
 

@@ -6,3 +6,4 @@ mkdir -p node_modules
 ln -sfn ../bindings-node node_modules/anarchon
 # What the examples of the docs import besides.
 ln -sfn ../tests/docs/node_modules/express node_modules/express
+ln -sfn ../tests/node/node_modules/better-sqlite3 node_modules/better-sqlite3

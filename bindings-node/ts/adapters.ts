@@ -1,5 +1,7 @@
 /** Clients for SQL backends, made of drivers that your program has. */
 
+import { realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { SqlClient, SqlQueryable } from './sql';
 
 /** A prepared statement of better-sqlite3 or of `node:sqlite`. */
@@ -15,6 +17,12 @@ export interface SqliteDatabase {
   prepare(sql: string): SqliteStatement;
   exec(sql: string): unknown;
   close(): unknown;
+  /** better-sqlite3: the file. */
+  readonly name?: string;
+  /** better-sqlite3: whether there is no file. */
+  readonly memory?: boolean;
+  /** `node:sqlite`: the file; `null` if there is none. */
+  location?(): string | null;
 }
 
 /** Statements kept prepared per database. */
@@ -22,7 +30,8 @@ const KEPT = 200;
 
 /**
  * A client of a synchronous SQLite driver: better-sqlite3, or `node:sqlite` where Node.js has it.
- * Calls take turns, since the driver has one connection. Every statement blocks the event loop for as
+ * Calls take turns, since the driver has one connection, and so do the connections of one thread to
+ * one file: one that waited for the other would keep the thread from letting the other go on. Every statement blocks the event loop for as
  * long as it takes; a program that blocks its loop for longer can lose a lease.
  *
  * @param database - an open database; closed only by a backend that says it owns the client
@@ -56,7 +65,7 @@ export function fromSqliteDatabase(database: SqliteDatabase): SqlClient {
     return [];
   };
   const tx: SqlQueryable = { all: async (sql, params) => all(sql, params) };
-  const turn = turns();
+  const turn = turnsOf(database);
   return {
     all: (sql, params) => turn(async () => all(sql, params)),
     transaction: (fn) =>
@@ -166,8 +175,32 @@ export function fromPostgresJs(sql: PostgresJsClient): SqlClient {
   };
 }
 
+type Turn = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** The turns of every file that this thread has open. */
+const files = new Map<string, Turn>();
+
+/** The turns that a database takes: with all others of this thread on the same file. */
+function turnsOf(database: SqliteDatabase): Turn {
+  const file = database.location?.() ?? (database.memory === false ? database.name : undefined);
+  if (typeof file !== 'string' || file === '') return turns();
+  const path = realPath(file);
+  const found = files.get(path) ?? turns();
+  files.set(path, found);
+  return found;
+}
+
+/** A file by its one name, whatever links lead to it. */
+function realPath(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return resolve(file);
+  }
+}
+
 /** Lets what is asked run one after the other, whatever becomes of each. */
-function turns(): <T>(work: () => Promise<T>) => Promise<T> {
+function turns(): Turn {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {
     const mine = last.then(work);
