@@ -37,7 +37,8 @@ impl NativeBackend {
     /// The backend that a scheduler uses.
     pub fn of_scheduler(core: &Scheduler) -> NativeBackend {
         let stepped = core.clock().is_manual();
-        NativeBackend::of(core.backend(), stepped)
+        let (shared, backend) = (core.shared(), core.backend());
+        NativeBackend { shared, backend, stepped, ddl: None }
     }
 }
 
