@@ -1,6 +1,8 @@
 //! The stores that come with the library: one folder and one line of [`open`] each.
 
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod sql;
 pub mod sqlite;
 
@@ -20,6 +22,10 @@ pub fn open(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Backend>> {
     match scheme {
         "memory" => Ok(Arc::new(memory::MemoryBackend::shared(clock, name))),
         "sqlite" => Ok(Arc::new(sqlite::SqliteBackend::from_url(url)?)),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" | "valkey" | "valkeys" => {
+            Ok(Arc::new(redis::RedisBackend::from_url(url)?))
+        }
         _ => Err(Error::option(format!(
             "the backend URL begins with {scheme:?}; allowed are memory: and sqlite:"
         ))),

@@ -18,6 +18,8 @@ mod register;
 mod trim;
 
 pub use grant::DEFAULT_LEASE_MS;
+#[cfg(feature = "redis")]
+pub(crate) use register::{keep_ms, keep_slots};
 
 use crate::backend::contract::{
     ActiveRun, ClaimInput, ClaimOutcome, JobLimits, OutcomeKind, PauseRequest, RunClaim,

@@ -47,13 +47,13 @@ impl Draft<'_> {
 }
 
 /// As long as this a claim, a heartbeat or a finish may still be under way.
-fn keep_ms(limits: &JobLimits) -> i64 {
+pub(crate) fn keep_ms(limits: &JobLimits) -> i64 {
     let claims = limits.jitter_ms.saturating_add(limits.max_late_ms);
     claims.max(limits.lease_ms.unwrap_or(0)).max(limits.keep_ms.unwrap_or(0))
 }
 
 /// So many of the newest slots may still be asked for by a catch-up.
-fn keep_slots(limits: &JobLimits) -> i64 {
+pub(crate) fn keep_slots(limits: &JobLimits) -> i64 {
     let latest = i64::from(limits.catch_up == Some(CatchUp::Latest));
     limits.keep_slots.unwrap_or(0).max(latest)
 }
