@@ -1,1 +1,3 @@
+//! What the tests of several stores share.
 
+pub mod histories;

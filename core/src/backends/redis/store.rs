@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::try_join3;
 use redis::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -147,10 +148,11 @@ impl RedisBackend {
         let [job, records, _, _, missed] = keys::of_job(place.prefix, place.namespace, place.job);
         let link = self.shared.pool.link().await?;
         let all = |key: &str| redis::cmd("HGETALL").arg(key).take();
-        let job: BTreeMap<String, String> = link.ask(&all(&job)).await.map_err(told)?;
-        let records: BTreeMap<String, String> = link.ask(&all(&records)).await.map_err(told)?;
+        let (job, records) = (all(&job), all(&records));
         let missed = redis::cmd("LRANGE").arg(&missed).arg(0).arg(-1).take();
-        let missed: Vec<String> = link.ask(&missed).await.map_err(told)?;
+        let read = try_join3(link.ask(&job), link.ask(&records), link.ask(&missed));
+        let (job, records, missed): (BTreeMap<_, _>, BTreeMap<_, _>, Vec<String>) =
+            read.await.map_err(told)?;
         stored::parse_state(job, records, &missed)
     }
 }
