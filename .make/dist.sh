@@ -3,16 +3,14 @@
 # usage: dist.sh release|dev
 set -eu
 cd "$(dirname "$0")/.."
-profile=$1
-make build PROFILE="$profile"
+make build PROFILE="$1"
 
 rm -rf dist
 mkdir -p dist
-cargo_profile=$profile
-echo "packing the wheel"
-.build/venv/bin/maturin build --quiet --profile "$cargo_profile" \
-    --manifest-path bindings-python/Cargo.toml --out dist
-echo "packing the npm package"
+.build/venv/bin/python .make/wheel.py dist
+# npm packs the licences and the readme of the folder that it is in.
+cp README.md LICENSE-APACHE LICENSE-MIT bindings-node/
+trap 'rm -f bindings-node/README.md bindings-node/LICENSE-APACHE bindings-node/LICENSE-MIT' EXIT
 (cd bindings-node && npm pack --silent --pack-destination ../dist)
 
 .make/smoke.sh
