@@ -137,7 +137,7 @@ impl HostBackend {
 
 fn read_window(shown: &str, value: &Value, naming: Naming) -> Result<Option<i64>> {
     #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
-    let whole = |ms: f64| (ms >= 1.0 && ms < 9e15).then(|| ms.floor() as i64);
+    let whole = |ms: f64| (1.0..9e15).contains(&ms).then(|| ms.floor() as i64);
     match value {
         Value::Null => Ok(None),
         Value::Number(number) if number.as_f64().is_some_and(|ms| ms >= 9e15) => Ok(None),

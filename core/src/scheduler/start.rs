@@ -219,7 +219,7 @@ impl Scheduler {
             match &job.answer {
                 // The store is away: it is tried again.
                 Some(Err(error)) if error.code() == Some(Code::BackendUnavailable) => {
-                    settled &= !all
+                    settled &= !all;
                 }
                 Some(Err(error)) => return Some(Err(error.clone())),
                 Some(Ok(())) => {}

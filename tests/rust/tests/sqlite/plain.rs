@@ -81,7 +81,11 @@ fn whole(value: i64, number: usize) -> SqlValue {
 }
 
 fn text(value: String, number: usize) -> SqlValue {
-    if number % 2 == 0 { SqlValue::Text(value) } else { SqlValue::Bytes(value.into_bytes()) }
+    if number.is_multiple_of(2) {
+        SqlValue::Text(value)
+    } else {
+        SqlValue::Bytes(value.into_bytes())
+    }
 }
 
 #[async_trait]
