@@ -153,7 +153,9 @@ export async function checkBackend(
  *
  * const store = new MemoryBackend();
  * for (const name of backendCases()) {
- *   test(name, () => checkBackend(() => store, { only: [name], rounds: 3, histories: 2 }));
+ *   test(name, async () => {
+ *     await checkBackend(() => store, { only: [name], rounds: 3, histories: 2 });
+ *   });
  * }
  * ```
  */

@@ -148,7 +148,9 @@ interface Registered {
  * scheduler.cron('report', '0 7 * * MON-FRI', async () => ({ sent: 3 }), {
  *   timezone: 'Europe/Berlin',
  * });
- * await scheduler.start({ signals: true });
+ * await scheduler.start();
+ * console.log(await scheduler.runNow('report'));
+ * await scheduler.stop();
  * ```
  */
 export class Scheduler extends Emitter<SchedulerEvents> {
