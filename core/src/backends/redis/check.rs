@@ -62,7 +62,7 @@ fn judge(options: &RedisOptions, info: &Info) -> Findings {
         match options.allow_eviction {
             true => findings.warnings.push(why),
             false => {
-                findings.refusal = Some(format!("{why} (allowEviction=true starts all the same)"))
+                findings.refusal = Some(format!("{why} (allowEviction=true starts all the same)"));
             }
         }
     }
