@@ -22,7 +22,12 @@ pub(super) struct Missed {
     told: Vec<(i64, i64)>,
     /// The distance of two slots that follow each other (ms), as last seen.
     period: i64,
+    /// The store's time of the last survey (ms).
+    surveyed: Option<i64>,
 }
+
+/// After so long without a survey an instance knows nothing of what the floor has passed (ms).
+const IN_TOUCH_MS: i64 = 60_000;
 
 /// How many ranges are remembered.
 const REMEMBERED: usize = 64;
@@ -49,6 +54,14 @@ impl Missed {
         }
         let extra = self.told.len().saturating_sub(REMEMBERED);
         self.told.drain(..extra);
+    }
+
+    /// Whether a slot that the last survey showed without a record, and that the floor has passed
+    /// at the store's time `now` (ms), is ours to report. A record that came and went in between
+    /// would have been kept for a while, so an instance in touch with the store knows that the slot
+    /// was never run. After a long gap it does not: then those that moved the floor were there.
+    fn is_in_touch(&self, now: i64) -> bool {
+        self.surveyed.is_some_and(|at| now - at < IN_TOUCH_MS)
     }
 
     fn reason(&self, slot: i64) -> MissedReason {
@@ -125,11 +138,14 @@ impl Driver {
         let mut set = wanted(schedule, survey, &known, limit, settings.catch_up_window_ms);
         set.retain(|slot| *slot < late_end);
         let is_known = |slot: i64| known.iter().any(|(from, to)| *from <= slot && slot < *to);
+        let in_touch = job.missed.is_in_touch(survey.now_ms);
+        job.missed.surveyed = Some(survey.now_ms);
         let dropped: Vec<i64> = job
             .catch_up
             .iter()
             .copied()
-            .filter(|slot| !set.contains(slot) && *slot > survey.floor && !is_known(*slot))
+            .filter(|slot| !set.contains(slot) && !is_known(*slot))
+            .filter(|slot| *slot > survey.floor || in_touch)
             .filter(|slot| survey.slots.binary_search(slot).is_err() && !job.asked.contains(slot))
             .collect();
         let mut oldest = survey.since.max(survey.floor.saturating_add(1));
@@ -169,6 +185,14 @@ impl Driver {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.missed.period = slot - job.spec.schedule.prev(slot).unwrap_or(slot);
         self.report(id, reason, slot, slot, 1);
+    }
+
+    /// A slot that was to be made up for is refused, for the floor has passed it.
+    pub(super) fn floor_passed(&mut self, id: JobId, slot: i64, now: i64) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.missed.is_in_touch(now) && job.catch_up.contains(&slot) {
+            self.report_one(id, slot, MissedReason::Dropped);
+        }
     }
 
     fn report(&mut self, id: JobId, reason: MissedReason, from: i64, to: i64, count: u64) {

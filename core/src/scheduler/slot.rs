@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::events::{Event, MissedReason};
 use crate::lease::hold;
 use crate::lease::model::RunKey;
+use crate::mends::{self, Mend};
 use crate::schedule::Schedule;
 use crate::scheduler::context::Handler;
 use crate::scheduler::driver::{Claimed, Driver, Message, Pending};
@@ -144,6 +145,17 @@ impl Job {
     /// Whether a slot is on its way to an answer.
     pub(super) fn is_asking(&self, slot: i64) -> bool {
         self.asks.contains_key(&slot) || self.asked.contains(&slot)
+    }
+
+    /// The ask whose turn it is: the oldest, and none while it is unanswered.
+    fn next_ask(&self) -> Option<(i64, AskState)> {
+        let mut asks = self.asks.iter().map(|(slot, ask)| (*slot, ask.state));
+        if mends::is_out(Mend::T07) {
+            return asks
+                .rev()
+                .find(|(_, state)| matches!(state, AskState::Ready | AskState::Place));
+        }
+        asks.next()
     }
 
     /// Whether any slot waits for an answer.
@@ -339,9 +351,7 @@ impl Driver {
             if job.phase != Phase::Live || job.abandoned > 0 {
                 return;
             }
-            let Some((slot, state)) = job.asks.first_key_value().map(|(s, a)| (*s, a.state)) else {
-                return;
-            };
+            let Some((slot, state)) = job.next_ask() else { return };
             if !matches!(state, AskState::Ready | AskState::Place) {
                 return;
             }
@@ -469,6 +479,9 @@ impl Driver {
         let (at, first) = (backoff(1), claim.kind != ClaimKind::Slot);
         let Some(job) = self.jobs.get_mut(&claim.job) else { return };
         if first {
+            if mends::is_out(Mend::F13) {
+                job.tokens.remove(&claim.slot);
+            }
             self.sweep_at(claim.job, at);
             return;
         }
@@ -520,7 +533,10 @@ impl Driver {
             }
             OutcomeKind::Late => {
                 self.settle_ask(claim, true);
-                if let Some(job) = self.jobs.get_mut(&id) {
+                if claim.kind == ClaimKind::CatchUp {
+                    let now = outcome.now_ms.unwrap_or_else(|| self.clock.wall_ms());
+                    self.floor_passed(id, claim.slot, now);
+                } else if let Some(job) = self.jobs.get_mut(&id) {
                     job.missed.hint(claim.slot, MissedReason::TooLate);
                 }
                 self.sweep_soon(id, 0);
@@ -551,7 +567,7 @@ impl Driver {
         if claim.kind == ClaimKind::Slot {
             job.asks.remove(&claim.slot);
         }
-        if forget {
+        if forget || mends::is_out(Mend::F13) {
             job.tokens.remove(&claim.slot);
         }
     }
@@ -592,6 +608,7 @@ impl Driver {
         let stopping = self.stopping.is_some();
         // The answer travelled for too long: the lease may be over before the handler starts.
         let too_late = self.leases
+            && !mends::is_out(Mend::F10)
             && spec.as_ref().is_some_and(|spec| {
                 self.clock.mono_ms() >= hold::deadline(sent, spec.settings.lease_ms)
             });

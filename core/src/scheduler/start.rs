@@ -31,6 +31,9 @@ const ORCHESTRATORS: [&str; 5] = [
 /// How long `start` tries to reach a store (ms).
 const START_TIMEOUT_MS: i64 = 10_000;
 
+/// How long a single try may take (ms).
+const INIT_DEADLINE_MS: i64 = 15_000;
+
 /// The longest wait between two tries to reach a store (ms).
 const LONGEST_WAIT_MS: i64 = 2_000;
 
@@ -166,10 +169,15 @@ impl Scheduler {
         let mut wait = 50;
         let mut told = false;
         loop {
+            let left = until.saturating_sub(clock.mono_ms()).clamp(1, INIT_DEADLINE_MS);
             let tried = tokio::select! {
                 biased;
                 () = started.cancel.cancelled() => Err(not_started()),
                 tried = self.inner.shared.init() => tried,
+                () = sleep_for(clock, left) => Err(Error::unavailable(format!(
+                    "backend {:?}, init: no answer within {left} ms",
+                    self.backend_name()
+                ))),
             };
             let Err(error) = tried else { return Ok(()) };
             let patient = patience_ms == i64::MAX;
