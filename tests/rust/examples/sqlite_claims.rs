@@ -170,6 +170,29 @@ async fn ours(path: PathBuf, synchronous: Synchronous, word: &str) {
         .collect();
     let answers = timed(&format!("{word}: finish_all"), 1_000, store.finish_all(&ends)).await;
     assert!(answers.iter().all(|one| matches!(one, Ok(true))));
+    // What a fleet with a past has: twenty records a job.
+    for slot in 2..=21 {
+        for ends in ends.chunks(1_000) {
+            let all: Vec<RunClaim> =
+                ends.iter().map(|end| claim(&end.job, slot * 60_000)).collect();
+            store.claim_all(&all).await;
+            let all: Vec<Finish> = all
+                .iter()
+                .map(|claim| Finish {
+                    job: claim.input.job.clone(),
+                    slot: claim.input.slot,
+                    token: claim.input.token.clone(),
+                    status: Status::Succeeded,
+                    result: None,
+                })
+                .collect();
+            store.finish_all(&all).await;
+        }
+    }
+    let what = format!("{word}: survey_all, 1,000 of them with 21 records");
+    let answers = timed(&what, 10_000, store.survey_all(&names)).await;
+    assert!(answers.iter().all(Result::is_ok));
+    assert_eq!(answers[0].as_ref().map_or(0, |survey| survey.slots.len()), 21);
     store.close().await.expect("closes");
 }
 

@@ -1,7 +1,7 @@
 //! Calls that travel together: read in one statement, decided, applied in one transaction.
 
 use super::client::Lane;
-use super::decide::{Verdict, decide, lease_of, scope_of, slot_of};
+use super::decide::{Seen, Short, Verdict, decide, lease_of, scope_of, slot_of};
 use super::engine::{Ask, Live, SqlEngine, SqlStore, is_unknown};
 use super::load::Read;
 use super::plan::{Plan, Unit};
@@ -15,6 +15,9 @@ pub(super) struct Group {
     job: String,
     calls: Vec<usize>,
 }
+
+/// Where more of the oldest runs must be known than this, all are read.
+const MOST_OLDEST: i64 = 64;
 
 /// The most different slots in one statement.
 const MOST_SLOTS: usize = 64;
@@ -139,18 +142,8 @@ impl<S: SqlStore + ?Sized> Batch<'_, S> {
         let wanted = groups.iter().flat_map(|group| &group.calls);
         let scope = wanted.map(|call| scope_of(&self.asks[*call].call)).reduce(Scope::and);
         let scope = scope.unwrap_or(Scope::of(Runs::None));
-        let all_runs = scope.runs == Runs::All;
         let mut read = self.read(groups, scope).await?;
-        let mut verdicts: Vec<Option<Verdict>> =
-            groups.iter().map(|group| self.decide(group, &read, all_runs)).collect();
-        let short: Vec<usize> = (0..groups.len()).filter(|i| verdicts[*i].is_none()).collect();
-        if !short.is_empty() {
-            let jobs: Vec<&str> = short.iter().map(|i| groups[*i].job.as_str()).collect();
-            self.engine.read_outlines(self.live, self.lane, &mut read, &jobs).await?;
-            for index in short {
-                verdicts[index] = self.decide(&groups[index], &read, true);
-            }
-        }
+        let verdicts = self.decide_all(groups, scope, &mut read).await?;
         let mut answered: Vec<Option<Vec<Answer>>> = Vec::with_capacity(groups.len());
         let mut units = Vec::new();
         let mut unit_of = Vec::new();
@@ -188,9 +181,49 @@ impl<S: SqlStore + ?Sized> Batch<'_, S> {
         self.engine.read(self.live, self.lane, scope, &jobs, &slots).await
     }
 
-    fn decide(&self, group: &Group, read: &Read, all_runs: bool) -> Option<Verdict> {
+    /// Decides, loading more of those jobs of which more must be known. `None` for a job that was
+    /// changed meanwhile.
+    async fn decide_all(
+        &self,
+        groups: &[Group],
+        scope: Scope,
+        read: &mut Read,
+    ) -> Result<Vec<Option<Verdict>>> {
+        let (engine, live, lane) = (self.engine, self.live, self.lane);
+        let name = |index: &usize| groups[*index].job.as_str();
+        let scope = Seen::Scope(scope.runs);
+        let mut verdicts: Vec<Result<Verdict, Short>> =
+            groups.iter().map(|group| self.decide(group, read, scope)).collect();
+
+        let few = |short: &Short| short.oldest.filter(|oldest| *oldest <= MOST_OLDEST);
+        let wanted = |verdict: &Result<Verdict, Short>| verdict.as_ref().err().and_then(few);
+        if let Some(oldest) = verdicts.iter().filter_map(wanted).max() {
+            let some = (0..groups.len()).filter(|index| wanted(&verdicts[*index]).is_some());
+            let some: Vec<usize> = some.collect();
+            let jobs: Vec<&str> = some.iter().map(name).collect();
+            engine.read_oldest(live, lane, read, &jobs, oldest).await?;
+            for index in some {
+                verdicts[index] = self.decide(&groups[index], read, Seen::Oldest(oldest));
+            }
+        }
+
+        let rest = (0..groups.len()).filter(|index| verdicts[*index].is_err());
+        let rest: Vec<usize> = rest.collect();
+        if !rest.is_empty() {
+            let jobs: Vec<&str> = rest.iter().map(name).collect();
+            engine.read_outlines(live, lane, read, &jobs).await?;
+            for index in rest {
+                verdicts[index] = self.decide(&groups[index], read, Seen::All);
+            }
+        }
+        let whole = |index: usize| !read.job(&groups[index].job).torn;
+        let found = verdicts.into_iter().enumerate();
+        Ok(found.map(|(index, verdict)| verdict.ok().filter(|_| whole(index))).collect())
+    }
+
+    fn decide(&self, group: &Group, read: &Read, seen: Seen) -> Result<Verdict, Short> {
         let calls: Vec<&Call> = group.calls.iter().map(|call| &self.asks[*call].call).collect();
-        decide(read.job(&group.job), all_runs, &calls, read.now)
+        decide(read.job(&group.job), seen, &calls, read.now)
     }
 
     fn unit(&self, job: &str, read: &Read, scope: Scope, verdict: Verdict) -> Result<Unit> {

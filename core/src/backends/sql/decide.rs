@@ -21,7 +21,9 @@ pub(super) fn scope_of(call: &Call) -> Scope {
         | Call::SaveResult { .. } => Scope::of(Runs::OfSlots),
         Call::ClaimManual(_) => Scope::of(Runs::All),
         Call::RecordMissed(_) | Call::SetPaused(_) => Scope::with_missed(Runs::None),
-        Call::Survey | Call::Forget => Scope::with_missed(Runs::All),
+        // Of the ended ones it shows no more than their outlines say, which are read apart.
+        Call::Survey => Scope::with_missed(Runs::Open),
+        Call::Forget => Scope::with_missed(Runs::All),
     }
 }
 
@@ -74,18 +76,33 @@ pub(super) struct Verdict {
     pub(super) changes: bool,
 }
 
+/// How much of a job's runs has been loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// What the scope of the read brought.
+    Scope(Runs),
+    /// That, all that are unfinished, and so many of the oldest ended ones.
+    Oldest(i64),
+    /// All, at least in outline.
+    All,
+}
+
+/// More has to be loaded: so many of the oldest ended records, or all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Short {
+    /// How many; `None` for all.
+    pub(super) oldest: Option<i64>,
+}
+
 /// Decides calls on one job, one after the other, at the store's time `now` (ms).
 ///
-/// `None`: a record may have to be trimmed, and which one is only known when all runs have been
-/// loaded (`all_runs`), at least in outline.
+/// A record that may have to be trimmed is among the oldest, which a call need not have loaded.
 pub(super) fn decide(
     loaded: &Loaded,
-    all_runs: bool,
+    seen: Seen,
     calls: &[&Call],
     now: i64,
-) -> Option<Verdict> {
-    // A job without a row has no runs: nothing more could be loaded.
-    let complete = all_runs || loaded.version.is_none();
+) -> Result<Verdict, Short> {
     let mut state = loaded.state.clone();
     let mut verdict = Verdict {
         answers: Vec::with_capacity(calls.len()),
@@ -94,18 +111,31 @@ pub(super) fn decide(
         runs: BTreeMap::new(),
         changes: false,
     };
+    let mut gone = 0;
     for call in calls {
-        let decision = rules::decide(&state, call, now);
+        if matches!(call, Call::Survey) && !is_complete(loaded, seen) {
+            return Err(Short { oldest: None });
+        }
+        let decision = rules::decide_beside(&state, loaded.unseen, call, now);
         verdict.answers.push(decision.answer);
         if decision.changes.is_empty() {
             continue;
         }
         let before_trimming = verdict.ended + newly_ended(&state, &decision.changes);
         let after = header_after(&state, &decision.changes);
-        if !complete && may_trim(after, before_trimming) {
-            return None;
+        if !is_complete(loaded, seen) && may_trim(after, before_trimming) {
+            if after.history_ttl_ms.is_some() {
+                return Err(Short { oldest: None });
+            }
+            let wanted = before_trimming - after.history_size + gone;
+            if !matches!(seen, Seen::Oldest(oldest) if wanted <= oldest) {
+                let calls = i64::try_from(calls.len()).unwrap_or(i64::MAX);
+                return Err(Short { oldest: Some(wanted.saturating_add(calls)) });
+            }
         }
-        verdict.ended = before_trimming - dropped(&state, &decision.changes);
+        let trimmed = dropped(&state, &decision.changes);
+        gone += trimmed;
+        verdict.ended = before_trimming - trimmed;
         rules::apply(&mut state, &decision.changes);
         verdict.changes = true;
         for change in decision.changes {
@@ -113,7 +143,17 @@ pub(super) fn decide(
         }
     }
     verdict.header = state.header;
-    Some(verdict)
+    Ok(verdict)
+}
+
+/// Whether nothing more could be loaded.
+fn is_complete(loaded: &Loaded, seen: Seen) -> bool {
+    match seen {
+        Seen::All | Seen::Scope(Runs::All) => true,
+        _ if loaded.version.is_none() => true,
+        Seen::Scope(Runs::Open | Runs::OfSlotsAndOpen) => loaded.ended == 0,
+        Seen::Oldest(_) | Seen::Scope(_) => false,
+    }
 }
 
 impl Verdict {

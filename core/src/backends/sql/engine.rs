@@ -29,6 +29,9 @@ use crate::random::Random;
 /// How long a call is tried again where nothing else says so (ms).
 pub const CALL_TIMEOUT_MS: i64 = 5_000;
 
+/// Of how many jobs the oldest runs are read in one statement.
+const OLDEST_JOBS: usize = 16;
+
 /// What a connection is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
@@ -231,6 +234,32 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
         let params = self.of_jobs(jobs, length).collect::<Vec<_>>();
         let rows = live.client.all_in(lane, &sql, &params).await?;
         load::add_outlines(&mut read.jobs, jobs, rows)
+    }
+
+    /// Adds to what was read the outlines of the oldest ended runs of some jobs.
+    pub(super) async fn read_oldest(
+        &self,
+        live: &Live,
+        lane: Lane,
+        read: &mut Read,
+        jobs: &[&str],
+        oldest: i64,
+    ) -> Result<()> {
+        for chunk in jobs.chunks(OLDEST_JOBS) {
+            let sql = live.statements.oldest(chunk.len());
+            let mut params = Vec::with_capacity(chunk.len() * 7);
+            for job in chunk {
+                let of_job =
+                    [SqlValue::Text(self.namespace.clone()), SqlValue::Text((*job).to_owned())];
+                params.extend(of_job.iter().cloned());
+                params.extend(of_job.iter().cloned());
+                params.push(SqlValue::Int(oldest));
+                params.extend(of_job);
+            }
+            let rows = live.client.all_in(lane, &sql, &params).await?;
+            load::add_oldest(&mut read.jobs, chunk, rows)?;
+        }
+        Ok(())
     }
 
     /// The namespace and so many jobs, the last one repeated.

@@ -6,10 +6,11 @@ use std::sync::LazyLock;
 
 use super::client::{Row, SqlValue};
 use super::schema::{BODY_COLUMNS, RUN_COLUMNS};
-use super::statements::{OUTLINE, Runs, Scope};
+use super::statements::{OLDEST, OUTLINES, Runs, Scope};
 use crate::backend::contract::{ErrorInfo, StoredResult};
 use crate::error::{Code, Error, Result};
 use crate::lease::model::{JobHeader, JobState, MissedRange, Paused, Run, Status};
+use crate::lease::rules::Unseen;
 
 /// What a read brought of one job.
 #[derive(Clone, Debug, Default)]
@@ -22,52 +23,110 @@ pub(super) struct Loaded {
     pub(super) stored_ended: i64,
     /// What has been read of its state.
     pub(super) state: JobState,
+    /// What is known of the rest.
+    pub(super) unseen: Unseen,
+    /// It was changed between two reads: what was read of it does not belong together.
+    pub(super) torn: bool,
 }
 
 impl Loaded {
     /// Once all runs are here, they are counted afresh.
     fn count_ended(&mut self) {
-        let ended = self.state.runs.values().filter(|run| !run.is_unfinished()).count();
-        self.ended = i64::try_from(ended).unwrap_or(i64::MAX);
+        self.ended = count(self.state.runs.values().filter(|run| !run.is_unfinished()));
+        self.unseen = Unseen::default();
+    }
+
+    /// Adds what trimming goes by, unless the run has been read already.
+    fn add(&mut self, outline: Run) {
+        self.state.runs.entry(outline.key()).or_insert(outline);
     }
 }
 
-/// Adds the runs that were not read before, as far as trimming goes by them. Should a job have
-/// been changed since the first read, its version has been raised, and the guard does not hold.
+fn count<'a>(runs: impl Iterator<Item = &'a Run>) -> i64 {
+    i64::try_from(runs.count()).unwrap_or(i64::MAX)
+}
+
+/// Adds the outlines of all runs of some jobs.
 pub(super) fn add_outlines(
     read: &mut HashMap<String, Loaded>,
     jobs: &[&str],
     rows: Vec<Row>,
 ) -> Result<()> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
     for row in rows {
-        let values = row.into_order(&OUTLINE)?;
-        let mut cells = Cells::new(&OUTLINE, &values);
+        let values = row.into_order(&OUTLINES)?;
+        let mut cells = Cells::new(&OUTLINES, &values);
         let job = cells.text()?;
         let Some(loaded) = read.get_mut(job.as_ref()) else { continue };
-        let outline = Run {
-            slot: cells.whole()?,
-            manual: cells.truth()?,
-            status: cells.optional_status()?,
-            ended_at: cells.optional_whole()?,
-            at: cells.whole()?,
-            lease_ms: cells.whole()?,
-            token: String::new(),
-            by: String::new(),
-            attempt: 0,
-            fence: 0,
-            crashes: 0,
-            lease_until: 0,
-            max_takeovers: 0,
-            released: false,
-        };
-        loaded.state.runs.entry(outline.key()).or_insert(outline);
+        loaded.add(read_outline(&mut cells)?);
+        loaded.torn |= loaded.version != Some(cells.whole()?);
+        match seen.get_mut(job.as_ref()) {
+            Some(count) => *count += 1,
+            None => drop(seen.insert(job.into_owned(), 1)),
+        }
     }
     for job in jobs {
         if let Some(loaded) = read.get_mut(*job) {
+            // A run that was read before and is not there any more has been dropped since.
+            loaded.torn |= loaded.state.runs.len() != seen.get(*job).copied().unwrap_or(0);
             loaded.count_ended();
         }
     }
     Ok(())
+}
+
+/// Adds the outlines of the oldest ended runs of some jobs and of all their unfinished ones. Should
+/// a job have been changed since the first read, its version was raised, and no guard holds.
+pub(super) fn add_oldest(
+    read: &mut HashMap<String, Loaded>,
+    jobs: &[&str],
+    rows: Vec<Row>,
+) -> Result<()> {
+    let mut totals: HashMap<String, (i64, i64)> = HashMap::new();
+    for row in rows {
+        let values = row.into_order(&OLDEST)?;
+        let mut cells = Cells::new(&OLDEST, &values);
+        let job = cells.text()?;
+        let Some(loaded) = read.get_mut(job.as_ref()) else { continue };
+        let outline = read_outline(&mut cells)?;
+        if !outline.is_unfinished() {
+            loaded.unseen.newer_than = loaded.unseen.newer_than.max(Some(outline.key()));
+        }
+        loaded.add(outline);
+        if !totals.contains_key(job.as_ref()) {
+            totals.insert(job.into_owned(), (cells.whole()?, cells.whole()?));
+        }
+    }
+    for job in jobs {
+        let Some(loaded) = read.get_mut(*job) else { continue };
+        let (total, scheduled) = totals.get(*job).copied().unwrap_or_default();
+        let runs = &loaded.state.runs;
+        loaded.ended = total - count(runs.values().filter(|run| run.is_unfinished()));
+        loaded.unseen.ended = total - count(runs.values());
+        loaded.unseen.scheduled = scheduled - count(runs.values().filter(|run| !run.manual));
+        loaded.torn |= loaded.unseen.ended < 0;
+    }
+    Ok(())
+}
+
+/// In the order of [`OUTLINES`] and [`OLDEST`], behind the job.
+fn read_outline(cells: &mut Cells<'_>) -> Result<Run> {
+    Ok(Run {
+        slot: cells.whole()?,
+        manual: cells.truth()?,
+        status: cells.optional_status()?,
+        ended_at: cells.optional_whole()?,
+        at: cells.whole()?,
+        lease_ms: cells.whole()?,
+        token: String::new(),
+        by: String::new(),
+        attempt: 0,
+        fence: 0,
+        crashes: 0,
+        lease_until: 0,
+        max_takeovers: 0,
+        released: false,
+    })
 }
 
 /// What a read brought.
@@ -144,7 +203,8 @@ fn read_header(scope: Scope, cells: &mut Cells<'_>) -> Result<Loaded> {
         header.missed = cells.optional_json::<Vec<MissedRange>>()?.unwrap_or_default();
     }
     let stored_ended = ended;
-    Ok(Loaded { version, ended, stored_ended, state: JobState { header, ..JobState::default() } })
+    let state = JobState { header, ..JobState::default() };
+    Ok(Loaded { version, ended, stored_ended, state, ..Loaded::default() })
 }
 
 fn read_run_into(loaded: &mut Loaded, scope: Scope, cells: &mut Cells<'_>) -> Result<()> {

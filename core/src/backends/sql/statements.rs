@@ -97,6 +97,7 @@ pub(super) struct Statements {
     reads: Mutex<HashMap<(Scope, usize, usize), Arc<str>>>,
     stamps: Mutex<HashMap<usize, Arc<str>>>,
     outlines: Mutex<HashMap<usize, Arc<str>>>,
+    oldest: Mutex<HashMap<usize, Arc<str>>>,
     /// The texts of [`Write`]s that change one row, and of those that change several.
     writes: Mutex<HashMap<(Write, usize), Arc<str>>>,
     pub(super) history: Arc<str>,
@@ -124,6 +125,7 @@ impl Statements {
             reads: Mutex::default(),
             stamps: Mutex::default(),
             outlines: Mutex::default(),
+            oldest: Mutex::default(),
             writes: Mutex::default(),
             tables,
             dialect,
@@ -197,19 +199,44 @@ impl Statements {
         text.trim_end().to_owned()
     }
 
-    /// Reads of all runs of some jobs what trimming goes by, in the order of [`OUTLINE`].
+    /// Reads of all runs of some jobs what trimming goes by, in the order of [`OUTLINES`].
     pub(super) fn outlines(&self, jobs: usize) -> Arc<str> {
         let mut outlines = self.outlines.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let text = format!(
-                "SELECT {} FROM {} WHERE namespace = ? AND job IN ({})",
-                OUTLINE.join(", "),
+                "SELECT {}, j.version AS version FROM {} j JOIN {} r \
+                 ON r.namespace = j.namespace AND r.job = j.job \
+                 WHERE j.namespace = ? AND j.job IN ({})",
+                OUTLINE.map(|column| format!("r.{column} AS {column}")).join(", "),
+                self.tables.jobs,
                 self.tables.runs,
                 vec!["?"; jobs].join(", ")
             );
             self.dialect.placeholders(&text).into()
         };
         outlines.entry(jobs).or_insert_with(make).clone()
+    }
+
+    /// Reads the same of the oldest ended runs of some jobs and of their unfinished ones, and
+    /// counts all, in the order of [`OLDEST`]. For each job its parameters are three times the
+    /// namespace and the job, the second time with how many of the oldest.
+    pub(super) fn oldest(&self, jobs: usize) -> Arc<str> {
+        let mut oldest = self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let outline = OUTLINE.join(", ");
+            let shown = OUTLINE.map(|column| format!("t.{column} AS {column}")).join(", ");
+            let of_job = format!("FROM {} WHERE namespace = ? AND job = ?", self.tables.runs);
+            let part = format!(
+                "SELECT {shown}, c.total AS total, c.scheduled AS scheduled FROM \
+                 (SELECT COUNT(*) AS total, COUNT(CASE WHEN is_manual = 0 THEN 1 END) AS scheduled \
+                 {of_job}) c CROSS JOIN \
+                 (SELECT * FROM (SELECT {outline} {of_job} \
+                 AND (status IS NOT NULL OR lease_ms = 0) ORDER BY slot, is_manual LIMIT ?) a \
+                 UNION ALL SELECT {outline} {of_job} AND status IS NULL AND lease_ms > 0) t"
+            );
+            self.dialect.placeholders(&vec![part; jobs].join(" UNION ALL ")).into()
+        };
+        oldest.entry(jobs).or_insert_with(make).clone()
     }
 
     /// Locks the rows of some jobs in the order of their names; `None` where rows are not locked.
@@ -243,5 +270,22 @@ impl Statements {
 }
 
 /// What trimming goes by.
-pub(super) const OUTLINE: [&str; 7] =
+const OUTLINE: [&str; 7] =
     ["job", "slot", "is_manual", "status", "ended_at", "claimed_at", "lease_ms"];
+
+/// The columns of [`Statements::outlines`].
+pub(super) const OUTLINES: [&str; 8] =
+    ["job", "slot", "is_manual", "status", "ended_at", "claimed_at", "lease_ms", "version"];
+
+/// The columns of [`Statements::oldest`].
+pub(super) const OLDEST: [&str; 9] = [
+    "job",
+    "slot",
+    "is_manual",
+    "status",
+    "ended_at",
+    "claimed_at",
+    "lease_ms",
+    "total",
+    "scheduled",
+];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::backend::contract::StoredResult;
 use crate::lease::model::{JobHeader, JobState, Run, RunKey};
-use crate::lease::rules::Change;
+use crate::lease::rules::{Change, Unseen};
 
 /// A run that the call touched: its new form, and a new body if it got one.
 struct Touched {
@@ -15,14 +15,15 @@ struct Touched {
 /// A state under decision: what is stored, and over it what this call changes.
 pub(super) struct Draft<'a> {
     pub(super) state: &'a JobState,
+    pub(super) unseen: Unseen,
     pub(super) now: i64,
     pub(super) header: JobHeader,
     touched: BTreeMap<RunKey, Touched>,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(state: &'a JobState, now: i64) -> Draft<'a> {
-        Draft { state, now, header: state.header.clone(), touched: BTreeMap::new() }
+    pub(super) fn new(state: &'a JobState, unseen: Unseen, now: i64) -> Draft<'a> {
+        Draft { state, unseen, now, header: state.header.clone(), touched: BTreeMap::new() }
     }
 
     pub(super) fn run(&self, key: RunKey) -> Option<&Run> {

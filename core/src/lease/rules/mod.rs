@@ -114,9 +114,28 @@ pub struct Decision {
     pub changes: Vec<Change>,
 }
 
+/// Ended records that are stored and were not loaded, for a store that loads no more than it must.
+///
+/// None of them may be one that a call is about, nor one that could be trimmed: what could be are
+/// the oldest, and those are loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unseen {
+    /// All of them are newer than this record, the newest of the oldest.
+    pub newer_than: Option<RunKey>,
+    /// How many there are.
+    pub ended: i64,
+    /// How many of them are of scheduled runs.
+    pub scheduled: i64,
+}
+
 /// Decides a call on a job's state at the store's time `now` (ms).
 pub fn decide(state: &JobState, call: &Call, now: i64) -> Decision {
-    let mut draft = Draft::new(state, now);
+    decide_beside(state, Unseen::default(), call, now)
+}
+
+/// Decides a call on what was loaded of a job's state, beside what was not.
+pub fn decide_beside(state: &JobState, unseen: Unseen, call: &Call, now: i64) -> Decision {
+    let mut draft = Draft::new(state, unseen, now);
     let answer = match call {
         Call::Register(limits) => draft.register(limits),
         Call::Claim(claim) => draft.claim(claim),

@@ -26,8 +26,14 @@ impl Draft<'_> {
     fn trimmable(&self) -> Vec<RunKey> {
         let header = &self.header;
         let (mut newer, mut newer_scheduled) = (0, 0);
+        let mut unseen = self.unseen.newer_than;
         let mut keys = Vec::new();
         for run in self.all().into_iter().rev() {
+            if unseen.is_some_and(|oldest| run.key() <= oldest) {
+                newer += self.unseen.ended;
+                newer_scheduled += self.unseen.scheduled;
+                unseen = None;
+            }
             let rank_scheduled = newer_scheduled;
             newer_scheduled += i64::from(!run.manual);
             if run.is_unfinished() {

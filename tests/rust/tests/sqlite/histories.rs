@@ -115,8 +115,8 @@ impl Draw<'_> {
             catch_up: Some(CatchUp::Latest),
             schedule: Some(self.one_of(&["every:1000", "cron:* * * * *", "at 1"]).to_owned()),
             keep_ms: self.one_of(&[None, Some(0), Some(2_000)]),
-            keep_slots: self.one_of(&[None, Some(0), Some(2)]),
-            keep_window_ms: self.one_of(&[None, Some(4_000)]),
+            keep_slots: self.one_of(&[None, Some(0), Some(2), Some(3)]),
+            keep_window_ms: self.one_of(&[None, Some(4_000), Some(60_000)]),
             zone_tables: self.one_of(&[None, Some("2025b")]).map(str::to_owned),
         }
     }
