@@ -167,3 +167,27 @@ test('scheduler.backend is the object that was given, or one for the URL', async
   assert.equal(opened.name, 'memory');
   assert.equal(opened.dedupeWindowMs, Number.POSITIVE_INFINITY);
 });
+
+test('the namespace of a URL or of an object counts, unless the scheduler names one', async (t) => {
+  const path = join(folder(t), 'jobs.db');
+  const runs = async (options) => {
+    const scheduler = quiet(options);
+    const { length } = await scheduler.history('job');
+    await scheduler.stop();
+    return length;
+  };
+  for (const options of [
+    { backend: `sqlite:${path}?namespace=one` },
+    { backend: new SqliteBackend({ path, namespace: 'two' }) },
+    { backend: `sqlite:${path}?namespace=one`, namespace: 'three' },
+  ]) {
+    const scheduler = quiet(options);
+    scheduler.every('job', '1h', () => {});
+    await scheduler.start();
+    await scheduler.runNow('job');
+    await scheduler.stop();
+  }
+  for (const [namespace, count] of Object.entries({ one: 1, two: 1, three: 1, default: 0 })) {
+    assert.equal(await runs({ backend: `sqlite:${path}`, namespace }), count, namespace);
+  }
+});

@@ -554,6 +554,11 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// The namespace that the object was opened with; `None` if namespaces are its own business.
+    fn namespace(&self) -> Option<&str> {
+        None
+    }
+
     /// The same store under another namespace, sharing the connections; `None` if namespaces are
     /// the object's own business.
     fn with_namespace(&self, _namespace: &str) -> Option<std::sync::Arc<dyn Backend>> {

@@ -45,11 +45,9 @@ impl Scheduler {
     pub fn new(options: SchedulerOptions) -> Result<Scheduler> {
         let naming = options.naming;
         let clock = options.clock.unwrap_or_else(|| Arc::new(SystemClock));
-        let namespace = match options.namespace {
-            Some(namespace) => namespace,
-            None => variable("ANARCHON_NAMESPACE").unwrap_or_else(|| "default".to_owned()),
-        };
-        check_namespace(&namespace)?;
+        if let Some(namespace) = &options.namespace {
+            check_namespace(namespace)?;
+        }
         let timezone = options.timezone.unwrap_or_else(|| "UTC".to_owned());
         crate::schedule::zone::check(&timezone).map_err(|error| {
             Error::option(error.message()).in_context(&naming.write("timezone"))
@@ -71,6 +69,10 @@ impl Scheduler {
                 root.name()
             )));
         }
+        let namespace = match options.namespace {
+            Some(namespace) => namespace,
+            None => default_namespace(&*root)?,
+        };
         let backend: Arc<dyn Backend> = root.with_namespace(&namespace).unwrap_or(root);
         let inner = Inner {
             guard: Guard::new(backend, clock.clone()),
@@ -271,6 +273,18 @@ fn choose_backend(
         path.display()
     );
     Ok((BackendSource::Url(DEFAULT_URL.to_owned()), Some(notice)))
+}
+
+/// The namespace of a scheduler that names none: what the backend's URL or options name goes before
+/// the environment.
+fn default_namespace(backend: &dyn Backend) -> Result<String> {
+    const DEFAULT: &str = "default";
+    if let Some(own) = backend.namespace().filter(|own| *own != DEFAULT) {
+        return Ok(own.to_owned());
+    }
+    let namespace = variable("ANARCHON_NAMESPACE").unwrap_or_else(|| DEFAULT.to_owned());
+    check_namespace(&namespace)?;
+    Ok(namespace)
 }
 
 fn variable(name: &str) -> Option<String> {

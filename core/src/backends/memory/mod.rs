@@ -159,6 +159,10 @@ impl Backend for MemoryBackend {
         Some(self)
     }
 
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
+    }
+
     fn with_namespace(&self, namespace: &str) -> Option<Arc<dyn Backend>> {
         Some(Arc::new(MemoryBackend { namespace: namespace.to_owned(), ..self.clone() }))
     }

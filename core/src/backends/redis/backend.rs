@@ -82,6 +82,10 @@ impl Backend for RedisBackend {
         Some(self)
     }
 
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
+    }
+
     fn with_namespace(&self, namespace: &str) -> Option<Arc<dyn Backend>> {
         Some(Arc::new(RedisBackend {
             shared: self.shared.clone(),

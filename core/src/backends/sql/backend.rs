@@ -113,6 +113,10 @@ impl<S: SqlStore + ?Sized + 'static> Backend for SqlEngine<S> {
         Some(self)
     }
 
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
+    }
+
     fn with_namespace(&self, namespace: &str) -> Option<Arc<dyn Backend>> {
         Some(Arc::new(SqlEngine {
             shared: self.shared.clone(),
