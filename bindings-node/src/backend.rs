@@ -44,12 +44,10 @@ impl NativeBackend {
 
 #[napi]
 impl NativeBackend {
-    /// A store in the SQLite file that a URL names; touches no file.
+    /// The store that a URL of one of `schemes` names; touches no file and no socket.
     #[napi(factory, catch_unwind)]
-    pub fn sqlite(url: String) -> napi::Result<NativeBackend, String> {
-        let backend = SqliteBackend::from_url(&url).map_err(throw)?;
-        let ddl = Some(backend.ddl());
-        Ok(NativeBackend { ddl, ..NativeBackend::of(Arc::new(backend), false) })
+    pub fn open(url: String, schemes: Vec<String>) -> napi::Result<NativeBackend, String> {
+        open(&url, &schemes).map_err(throw)
     }
 
     /// An object of the user's, and the object behind its property `runs` if it has one. `facts` is
@@ -169,6 +167,27 @@ impl NativeBackend {
             call(&*backend, Arguments::new(&member, &arguments)?).await
         });
     }
+}
+
+fn open(url: &str, schemes: &[String]) -> Result<NativeBackend> {
+    let scheme = url.split(':').next().unwrap_or_default();
+    if !schemes.iter().any(|allowed| allowed == scheme) {
+        let allowed = schemes.join(": or ");
+        return Err(Error::option(format!(
+            "the backend URL begins with {scheme:?}; allowed is {allowed}:"
+        )));
+    }
+    let sql = |ddl, backend| NativeBackend { ddl: Some(ddl), ..NativeBackend::of(backend, false) };
+    Ok(match scheme {
+        "sqlite" => {
+            let backend = SqliteBackend::from_url(url)?;
+            sql(backend.ddl(), Arc::new(backend))
+        }
+        _ => {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+            NativeBackend::of(anarchon::backends::open(url, &clock)?, false)
+        }
+    })
 }
 
 /// The arguments of a call, in order.

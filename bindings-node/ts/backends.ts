@@ -4,12 +4,14 @@ import { adopt } from './builtin';
 import type { Backend } from './contract';
 import { MemoryBackend } from './memory';
 import type { NativeBackend } from './native';
+import { RedisBackend } from './redis';
 import { SqliteBackend } from './sqlite';
 
 /** One line per store. */
 const CLASSES: Record<string, () => Backend> = {
   memory: () => new MemoryBackend(),
   sqlite: () => new SqliteBackend('anarchon.db'),
+  redis: () => new RedisBackend('redis://'),
 };
 
 /** The object of a backend that was opened by its URL. */

@@ -52,6 +52,7 @@ export type {
 export type { Logger } from './logger';
 export { MemoryBackend, type MemoryBackendOptions } from './memory';
 export type { Duration, JobOptions, Retries, SchedulerOptions } from './options';
+export { RedisBackend, type RedisBackendOptions } from './redis';
 export {
   type Explanation,
   type Handler,

@@ -74,7 +74,7 @@ export interface Native {
   NativePort: new (onMessage: OnMessage) => NativePort;
   NativeClock: new (wallMs: number | undefined) => NativeClock;
   NativeBackend: {
-    sqlite(url: string): NativeBackend;
+    open(url: string, schemes: string[]): NativeBackend;
     memory(clock: NativeClock | undefined): NativeBackend;
     host(
       port: NativePort,

@@ -5,6 +5,7 @@ import { checkNames, show } from './encode';
 import { AnarchonError } from './errors';
 import { type NativeBackend, native } from './native';
 import { checkClient, type SqlClient, WrappedClient } from './sql';
+import { withOptions } from './url';
 
 /** A SQLite store over a connection that your program has; see {@link SqlClient}. */
 export interface SqliteDatabaseOptions {
@@ -70,12 +71,8 @@ function sqliteUrl({ path, ...options }: SqliteBackendOptions): string {
       `SqliteBackend: path is ${show(path)}; allowed is the path of a file, like 'jobs.db'`,
     );
   }
-  const query = Object.entries(options)
-    .filter(([, value]) => value !== undefined && value !== null)
-    .map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`)
-    .join('&');
   const escaped = path.replace(/[%?#]/g, encodeURIComponent);
-  return `sqlite://${escaped}${query === '' ? '' : `?${query}`}`;
+  return withOptions('SqliteBackend', `sqlite://${escaped}`, options);
 }
 
 /**
@@ -103,7 +100,7 @@ export class SqliteBackend extends BuiltInSqlBackend {
 function engineFor(options: SqliteBackendOptions | SqliteDatabaseOptions): () => NativeBackend {
   if (!('database' in options)) {
     checkNames('SqliteBackend', options, SQLITE_OPTIONS);
-    return opened(() => native.NativeBackend.sqlite(sqliteUrl(options)));
+    return opened(() => native.NativeBackend.open(sqliteUrl(options), ['sqlite']));
   }
   checkNames('SqliteBackend', options, DATABASE_OPTIONS);
   const { database, ...plain } = options;
