@@ -14,6 +14,7 @@ use anarchon::error::{Code, Error, Result};
 use anarchon::host::backend::{HostBackend, HostFacts};
 use anarchon::host::names::Naming;
 use anarchon::host::object::HostObject;
+use anarchon::host::sql;
 use anarchon::lease::model::{MissedRange, Status};
 use pyo3::prelude::{PyRef, PyResult, Python};
 use pyo3::{pyclass, pyfunction, pymethods};
@@ -119,6 +120,22 @@ pub fn host_backend(
         let shared = SharedBackend::new(backend.clone());
         let slot = Some(slot.clone());
         Ok(Backend { slot, ..Backend::of(shared, backend, Arc::new(SystemClock)) })
+    };
+    open().map_err(|error| to_python(py, &error))
+}
+
+/// A SQL store over a client of the user's: its number, its facts and the engine's options (JSON).
+#[pyfunction]
+pub fn host_sql(py: Python<'_>, host: u64, object: &str, options: &str) -> PyResult<Backend> {
+    let _inside = Inside::or_raise()?;
+    let slot = Arc::new(PortSlot::default());
+    let open = || -> Result<Backend> {
+        let object = Arc::new(PyObject::new(host, from_text(object)?, slot.clone()));
+        let backend = Arc::new(sql::open(object, from_text(options)?, Naming::Snake)?);
+        let ddl = Some(backend.ddl());
+        let shared = SharedBackend::new(backend.clone());
+        let backend = Backend::of(shared, backend, Arc::new(SystemClock));
+        Ok(Backend { ddl, slot: Some(slot.clone()), ..backend })
     };
     open().map_err(|error| to_python(py, &error))
 }

@@ -18,7 +18,9 @@ use pyo3::pymodule;
 #[pymodule(gil_used = false)]
 mod _anarchon {
     #[pymodule_export]
-    use crate::backend::{Backend, build_history, host_backend, memory_backend, sqlite_backend};
+    use crate::backend::{
+        Backend, build_history, host_backend, host_sql, memory_backend, sqlite_backend,
+    };
     #[pymodule_export]
     use crate::error::{error_codes, nearest_name};
     #[pymodule_export]

@@ -299,7 +299,7 @@ pub fn begin<F>(port: &Arc<Port>, call: u64, clock: &dyn Clock, work: F) -> PyRe
 where
     F: Future<Output = Result<Option<String>>> + Send + 'static,
 {
-    spawn(port, call, &runtime(clock)?, busy(clock), work)
+    Ok(spawn(port, call, &runtime(clock)?, busy(clock), work))
 }
 
 /// Begins a call on this runtime.
@@ -309,7 +309,7 @@ pub fn spawn<F>(
     runtime: &Handle,
     busy: Option<ActivityGuard>,
     work: F,
-) -> PyResult<Call>
+) -> Call
 where
     F: Future<Output = Result<Option<String>>> + Send + 'static,
 {
@@ -324,7 +324,7 @@ where
             Poll::Pending => work.await,
         });
     };
-    Ok(Call { task: runtime.spawn(task).abort_handle() })
+    Call { task: runtime.spawn(task).abort_handle() }
 }
 
 /// Sends the answer when it is dropped, so that a call that panics is answered too.

@@ -296,7 +296,8 @@ impl Scheduler {
         self.call(py, bridge, call, |core| async move { core.ready().await.map(|()| None) })
     }
 
-    /// `cancel` may be rung by `Cancel::cancel`: the run is then cancelled and its record answered.
+    /// With what cancels the run; its record is answered all the same.
+    #[expect(clippy::too_many_arguments, reason = "those of the method, which Python names")]
     #[pyo3(signature = (bridge, call, name, slot, force, wait))]
     fn run_now(
         &self,

@@ -67,7 +67,7 @@ impl ManualClock {
         let _inside = Inside::or_raise()?;
         let clock = self.clock.clone();
         let ports: Vec<Arc<Port>> = loops.iter().map(|bridge| bridge.port.clone()).collect();
-        spawn(&bridge.port, call, &runtime(&self.clock)?, None, async move {
+        Ok(spawn(&bridge.port, call, &runtime(&self.clock)?, None, async move {
             clock.settle().await;
             // In one step, on the one thread on which everything lives by this clock: nobody can
             // begin anything in between.
@@ -79,7 +79,7 @@ impl ManualClock {
                 "done"
             };
             Ok(Some(outcome.to_owned()))
-        })
+        }))
     }
 
     /// Steps the wall clock alone (ms, back if negative).

@@ -88,10 +88,8 @@ async def test_a_listener_that_raises_is_logged_and_harms_nobody(
     await asyncio.sleep(0)
     assert len(heard) == 1
     told = [record for record in caplog.records if "listener" in record.getMessage()]
-    assert [type(record.exc_info[1]) for record in told if record.exc_info] == [
-        SystemExit,
-        ValueError,
-    ]
+    kinds = [type(record.exc_info[1]) for record in told if record.exc_info]
+    assert kinds == [SystemExit, ValueError]
 
 
 async def test_a_failed_run_is_logged_with_its_traceback(

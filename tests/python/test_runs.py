@@ -179,4 +179,4 @@ async def test_jobs_are_added_and_removed_while_it_runs(
     scheduler.remove("late")
     await clock.advance("5m")
     assert seen == ["late"]
-    assert scheduler._handlers == {}, "the handler of a removed job is let go"
+    assert scheduler._runs.handlers == {}, "the handler of a removed job is let go"

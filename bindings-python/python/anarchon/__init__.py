@@ -14,8 +14,9 @@ import atexit
 import os
 
 from . import _anarchon
+from .adapters import from_asyncpg, from_psycopg, from_sqlalchemy, from_sqlite3
 from .backend import Backend, RunStore, build_history
-from .backends import MemoryBackend, NativeBackend, SqliteBackend
+from .builtin import NativeBackend
 from .context import JobContext
 from .errors import (
     AnarchonError,
@@ -51,6 +52,7 @@ from .events import (
     StoreUpEvent,
 )
 from .handlers import Handler
+from .memory import MemoryBackend
 from .options import Duration, Instant, Interval, JobOptions, RetryOptions, SchedulerOptions
 from .records import (
     ActiveRun,
@@ -76,6 +78,8 @@ from .records import (
     Trigger,
 )
 from .scheduler import Scheduler
+from .sql import Connected, SqlBackend, SqlClient, SqlDialect, SqlQueryable
+from .sqlite import SqliteBackend
 from .sync import SyncScheduler
 
 __all__ = [
@@ -89,6 +93,7 @@ __all__ = [
     "ClaimKind",
     "ClaimOutcome",
     "ClaimRecord",
+    "Connected",
     "DedupeWindowTooShortError",
     "DefinitionConflictEvent",
     "DuplicateJobError",
@@ -134,6 +139,10 @@ __all__ = [
     "SchedulerStoppedError",
     "SchemaTooNewError",
     "SkewEvent",
+    "SqlBackend",
+    "SqlClient",
+    "SqlDialect",
+    "SqlQueryable",
     "SqliteBackend",
     "Status",
     "StopReport",
@@ -145,6 +154,10 @@ __all__ = [
     "Trigger",
     "UnknownJobError",
     "build_history",
+    "from_asyncpg",
+    "from_psycopg",
+    "from_sqlalchemy",
+    "from_sqlite3",
 ]
 
 # The interpreter's end waits until no thread is in the native half; a child of fork has no threads.

@@ -1,258 +1,33 @@
-"""The stores that come with the library."""
+"""Backend objects: ours, which the core drives by itself, and the user's."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
 from . import _anarchon
-from ._bridge import LoopBridge
-from ._host import HostBackend
+from ._host import BACKEND, HostBackend
+from .builtin import NativeBackend
 from .errors import InvalidOptionError
-from .options import Duration, duration_ms
-from .records import (
-    ActiveRun,
-    ClaimInput,
-    ClaimOutcome,
-    JobLimits,
-    MissedRange,
-    PauseRequest,
-    Record,
-    RunClaim,
-    RunRecord,
-    Status,
-    StoredResult,
-    Survey,
-)
 
 if TYPE_CHECKING:
     from .backend import Backend
-    from .testing import ManualClock
-
-__all__ = ["MemoryBackend", "NativeBackend", "SqliteBackend"]
-
-
-class NativeBackend:
-    """Base of the stores that come with the library: the contract, member for member.
-
-    A scheduler drives them without a detour through Python. The methods are there for programs that
-    look into a store, and for tests.
-    """
-
-    def __init__(self, native: _anarchon.Backend) -> None:
-        self._native = native
-        self.name: str = native.name
-        """The name of the store, for example `memory`."""
-        window = native.dedupe_window_ms
-        self.dedupe_window_ms: float = math.inf if window is None else window
-        """How long a claimed run is remembered (ms); `math.inf` for ever."""
-        self.runs = NativeRunStore(self)
-        """The leases of this store."""
-
-    async def init(self) -> None:
-        """Connects and checks the store."""
-        await self._ask("init")
-
-    async def prepare_job(
-        self, job: str, history_size: int, limits: JobLimits | None = None
-    ) -> None:
-        """One-time set-up for a job; registers its limits."""
-        if limits is None:
-            limits = JobLimits(name=job, jitter_ms=0, max_late_ms=0, history_size=history_size)
-        await self._ask("prepareJob", limits)
-
-    async def claim(self, input: ClaimInput) -> bool:
-        """True for exactly one instance per slot, and again for the same token."""
-        return bool(await self._ask("claim", input))
-
-    async def record_manual_run(self, input: ClaimInput) -> int | None:
-        """Records a manual run; the slot used."""
-        slot: int | None = await self._ask("recordManualRun", input)
-        return slot
-
-    async def save_result(
-        self,
-        job: str,
-        result: StoredResult,
-        history_size: int,
-        history_ttl_ms: int | None = None,
-    ) -> None:
-        """Stores how a run ended."""
-        await self._ask("saveResult", job, result, history_size, history_ttl_ms)
-
-    async def history(self, job: str, limit: int) -> list[RunRecord]:
-        """The latest runs from all instances, newest first."""
-        return [RunRecord._read(record) for record in await self._ask("history", job, limit)]
-
-    def check_job(self, job: JobLimits) -> None:
-        """Refuses a job that this store cannot run safely. The scheduler does so by itself."""
-        self._native.check_job(json.dumps(job.to_wire()))
-
-    def ddl(self) -> list[str]:
-        """The statements that create its tables, for `create_tables=False`; none without tables."""
-        return self._native.ddl() or []
-
-    async def close(self) -> None:
-        """Closes what the store opened."""
-        await self._ask("close")
-
-    async def _ask(self, member: str, *arguments: Any) -> Any:
-        wire = [value.to_wire() if isinstance(value, Record) else value for value in arguments]
-        text = json.dumps(wire)
-        answer = await LoopBridge.of_this_loop().call(self._native.ask, member, text)
-        return None if answer is None else json.loads(answer)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
-
-
-class NativeRunStore:
-    """The leases of a store that comes with the library."""
-
-    keeps_result = True
-    """`finish` stores the result it is given."""
-
-    def __init__(self, backend: NativeBackend) -> None:
-        self._backend = backend
-
-    async def claim(self, input: RunClaim) -> ClaimOutcome:
-        """Decides between won, running, done, overlap, none, late, early and paused."""
-        return ClaimOutcome._read(await self._ask("claim", input))
-
-    async def heartbeat(self, job: str, slot: int, token: str, lease_ms: int) -> bool:
-        """Moves the lease end forward, only if the stored token matches."""
-        return bool(await self._ask("heartbeat", job, slot, token, lease_ms))
-
-    async def finish(
-        self, job: str, slot: int, token: str, status: Status, result: StoredResult | None = None
-    ) -> bool:
-        """Marks the run ended, only with the matching token; true again when repeated."""
-        return bool(await self._ask("finish", job, slot, token, status, result))
-
-    async def release(self, job: str, slot: int, token: str) -> bool:
-        """Ends a live lease now, so that a backup can take over."""
-        return bool(await self._ask("release", job, slot, token))
-
-    async def active(self, job: str) -> list[ActiveRun]:
-        """The unfinished runs, oldest slot first."""
-        return [ActiveRun._read(run) for run in await self._ask("active", job)]
-
-    async def survey(self, job: str) -> Survey:
-        """Everything about a job that a sweep or a start needs."""
-        return Survey._read(await self._ask("survey", job))
-
-    async def claim_manual(self, input: ClaimInput) -> ClaimOutcome:
-        """A manual run under a lease."""
-        return ClaimOutcome._read(await self._ask("claimManual", input))
-
-    async def record_missed(self, job: str, range: MissedRange) -> bool:
-        """Records a missed range, once for the fleet: false if it was known already."""
-        return bool(await self._ask("recordMissed", job, range))
-
-    async def set_paused(self, job: str, paused: PauseRequest | None) -> None:
-        """Pauses a job, or with `None` resumes it."""
-        await self._ask("setPaused", job, paused)
-
-    async def cancel(self, job: str, slot: int, manual: bool) -> bool:
-        """Ends an unfinished run as `cancelled`, whoever holds it."""
-        return bool(await self._ask("cancel", job, slot, manual))
-
-    async def forget(self, job: str) -> bool:
-        """Drops the ended records of a job and its definition; false while a run is unfinished."""
-        return bool(await self._ask("forget", job))
-
-    async def _ask(self, member: str, *arguments: Any) -> Any:
-        return await self._backend._ask(f"runs.{member}", *arguments)
-
-
-class MemoryBackend(NativeBackend):
-    """A store in memory, with leases: schedulers that share the object share a fleet. For tests,
-    and for programs of one process.
-
-    `clock` is a `anarchon.testing.ManualClock`, for schedulers that are driven by one.
-
-    >>> from anarchon import MemoryBackend, Scheduler
-    >>> backend = MemoryBackend()
-    >>> replicas = [Scheduler(backend=backend, instance_id=name) for name in "ab"]
-    """
-
-    def __init__(self, *, clock: ManualClock | None = None) -> None:
-        super().__init__(_anarchon.memory_backend(None if clock is None else clock._native))
-
-
-class SqliteBackend(NativeBackend):
-    """A store in one SQLite file, with leases, for the processes of one machine.
-
-    - **path**: the file; its directory must exist. It must not lie on a network file system.
-    - **namespace**: keeps applications in one file apart, 1 to 64 of `[a-z0-9_-]`. Default
-      `default`.
-    - **pool**: how many connections at most, beside one for heartbeats, 1 to 1000. Default 4.
-    - **create_tables**: whether missing tables are created. Default True.
-    - **synchronous**: when SQLite waits for the disk: `full` (default), `extra` or `normal`.
-    - **busy_timeout_ms**: how long one attempt waits for another process that writes, up to 10 min.
-      Default 2 s.
-    - **table**: the name of the table of runs; the others are named after it.
-    - **call_timeout_ms**: how long a call is tried again, 1 ms to 10 min.
-    - **allow_network**: allow a network file system, whose locks cannot be relied on.
-
-    Raises `InvalidOptionError`. Touches no file until it is used.
-
-    >>> from anarchon import Scheduler, SqliteBackend
-    >>> scheduler = Scheduler(backend=SqliteBackend("jobs.db", synchronous="normal"))
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        namespace: str | None = None,
-        pool: int | None = None,
-        create_tables: bool | None = None,
-        synchronous: Literal["full", "extra", "normal"] | None = None,
-        busy_timeout_ms: Duration | None = None,
-        table: str | None = None,
-        call_timeout_ms: Duration | None = None,
-        allow_network: bool | None = None,
-    ) -> None:
-        given = {
-            "namespace": namespace,
-            "pool": pool,
-            "createTables": _truth(create_tables),
-            "synchronous": synchronous,
-            "busyTimeoutMs": _ms(busy_timeout_ms, "busy_timeout_ms"),
-            "table": table,
-            "callTimeoutMs": _ms(call_timeout_ms, "call_timeout_ms"),
-            "allowNetwork": _truth(allow_network),
-        }
-        query = "&".join(
-            f"{name}={quote(str(value), safe='')}"
-            for name, value in given.items()
-            if value is not None
-        )
-        text = os.fspath(path)
-        if not isinstance(text, str):
-            raise InvalidOptionError(f"the path is {path!r}; it must be a text")
-        url = "sqlite:" + ("//" if text.startswith("/") else "") + quote(text)
-        super().__init__(_anarchon.sqlite_backend(f"{url}?{query}" if query else url))
-
-
-def _truth(value: bool | None) -> str | None:
-    return None if value is None else str(value).lower()
-
-
-def _ms(value: Duration | None, what: str) -> int | None:
-    return None if value is None else duration_ms(value, what)
 
 
 def native_backend(backend: Backend | Any) -> _anarchon.Backend:
     """The native half of a backend object."""
-    if isinstance(backend, NativeBackend):
+    if isinstance(backend, NativeBackend) and not _overrides(backend):
         return backend._native
     if backend is None or isinstance(backend, (bool, int, float, bytes, list, dict, tuple, type)):
         raise InvalidOptionError(
             f"backend is {backend!r}; allowed are a URL like 'sqlite:jobs.db' and a backend object"
         )
     return HostBackend.of(backend).native
+
+
+def _overrides(backend: NativeBackend) -> bool:
+    """Whether a subclass has members of its own: then it is asked in Python, and may ask
+    `super()`."""
+    return any(
+        getattr(type(backend), name, None) is not getattr(NativeBackend, name, None)
+        for name in BACKEND
+    )

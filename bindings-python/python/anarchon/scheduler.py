@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import json
 import logging
-import os
-import signal
-import threading
 from collections.abc import Callable
 from datetime import datetime
 from itertools import count
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 from . import _anarchon
 from ._bridge import LoopBridge, register
-from ._workers import Workers
-from .backends import NativeBackend, native_backend
-from .context import JobContext
+from .backends import native_backend
+from .builtin import NativeBackend
+from .emitter import Listeners, check_name
 from .errors import InvalidOptionError
-from .events import NAMES, EventName, describe, read_event
-from .handlers import Handler, HandlerFunction, ReadHandler, output_text, tell_thrown
+from .events import EventName
+from .handlers import Handler, HandlerFunction, ReadHandler
 from .options import (
     Duration,
     Instant,
@@ -45,6 +41,8 @@ from .records import (
     RunRecord,
     StopReport,
 )
+from .running import Runs
+from .signals import Signals
 from .sync import SyncScheduler
 
 if TYPE_CHECKING:
@@ -59,6 +57,7 @@ log = logging.getLogger("anarchon")
 
 L = TypeVar("L", bound=Callable[[Any], Any])
 
+_OWN_CHECK = NativeBackend.check_job
 _OPTIONS = ("namespace", "instance_id", "timezone", "defaults", "max_concurrent_runs")
 
 
@@ -132,12 +131,9 @@ class Scheduler:
         )
         self._backend: Any = backend if store is not None else None
         self._announced = False
-        self._handlers: dict[int, ReadHandler] = {}
+        self._runs = Runs()
         self._handler_numbers = count(1)
-        self._listeners: dict[str, list[Callable[[Any], Any]]] = {}
-        self._runs: dict[int, asyncio.Task[None] | None] = {}
-        self._context = contextvars.copy_context()
-        self._workers = Workers("anarchon-handler")
+        self._listeners = Listeners()
         self._bridge: LoopBridge | None = None
         self._left = asyncio.Event()
         self._stopping: asyncio.Task[StopReport] | None = None
@@ -260,7 +256,7 @@ class Scheduler:
         text = options_text(options)
         check_job = getattr(self._backend, "check_job", None)
         # A store of ours checks it by itself.
-        if callable(check_job) and not isinstance(self._backend, NativeBackend):
+        if callable(check_job) and getattr(check_job, "__func__", None) is not _OWN_CHECK:
             limits = self._native.check_job(name, kind, when, text)
             answer = check_job(JobLimits._read(json.loads(limits)))
             if inspect.isawaitable(answer):
@@ -271,11 +267,11 @@ class Scheduler:
                     "function, which refuses a job by raising"
                 )
         number = next(self._handler_numbers)
-        self._handlers[number] = read
+        self._runs.handlers[number] = read
         try:
             warnings = self._native.add(name, kind, when, text, number)
         except BaseException:
-            self._handlers.pop(number, None)
+            self._runs.handlers.pop(number, None)
             raise
         for warning in warnings:
             log.warning("job %r: %s", name, warning)
@@ -328,8 +324,7 @@ class Scheduler:
         bridge = LoopBridge.of_this_loop()
         first = not self._native.running
         if first:
-            self._context = contextvars.copy_context()
-            self._workers = Workers("anarchon-handler")
+            self._runs.prepare()
             self._bridge = bridge
             self._left = asyncio.Event()
             bridge.attach(self._number, self)
@@ -410,10 +405,10 @@ class Scheduler:
                 "run() blocks and cannot be called where an event loop is running; use "
                 "`async with scheduler:` or `await scheduler.start()`"
             )
-        with _Signals() as signals:
+        with Signals() as signals:
             return asyncio.run(self._serve(signals, grace_ms))
 
-    async def _serve(self, signals: _Signals, grace_ms: Duration | None) -> StopReport:
+    async def _serve(self, signals: Signals, grace_ms: Duration | None) -> StopReport:
         signals.listen(asyncio.get_running_loop())
         starting = asyncio.ensure_future(self.start())
         told = asyncio.ensure_future(signals.told.wait())
@@ -564,29 +559,20 @@ class Scheduler:
         ... def tell(event):
         ...     print("in the background:", event.error)
         """
-        if event not in NAMES:
-            near = _anarchon.nearest_name(str(event), list(NAMES))
-            raise InvalidOptionError(
-                f"there is no event {event!r}{near}; the events are {', '.join(NAMES)}"
-            )
+        check_name(event)
         if listener is None:
 
             def decorate(function: L) -> L:
-                self.on(event, function)
+                self._listeners.add(event, function)
                 return function
 
             return decorate
-        if not callable(listener):
-            raise InvalidOptionError(f"the listener of {event!r} is {listener!r}; give a function")
-        self._listeners[event] = [*self._listeners.get(event, []), listener]
+        self._listeners.add(event, listener)
         return None
 
     def off(self, event: EventName, listener: Callable[[Any], Any]) -> None:
         """Calls `listener` no more; one that was not there is no error."""
-        kept = list(self._listeners.get(event, []))
-        if listener in kept:
-            kept.remove(listener)
-        self._listeners[event] = kept
+        self._listeners.drop(event, listener)
 
     # -- looking --
 
@@ -627,106 +613,13 @@ class Scheduler:
 
     def _message(self, kind: str, first: Any, second: Any) -> None:
         if kind == "run":
-            self._begin_run(first, second)
+            self._runs.begin(first, second)
         elif kind == "cancel":
-            task = self._runs.get(first)
-            if task is not None:
-                task.cancel()
+            self._runs.cancel(first)
         elif kind == "event":
-            self._tell(first, *second)
+            self._listeners.tell(first, *second)
         elif kind == "drop":
-            self._handlers.pop(first, None)
-
-    def _begin_run(self, number: int, run: _anarchon.Run) -> None:
-        try:
-            self._try_run(LoopBridge.of_this_loop(), self._handlers[number], run)
-        except BaseException as error:
-            # No thread to be had, for example: the run fails, rather than to stay open for ever.
-            self._runs.pop(run.id, None)
-            tell_thrown(run, error)
-
-    def _try_run(self, bridge: LoopBridge, handler: ReadHandler, run: _anarchon.Run) -> None:
-        context = JobContext(run, bridge, threaded=not handler.is_async)
-        self._runs[run.id] = None
-        if handler.is_async:
-            self._begin_task(bridge, run, context, handler.call, context)
-        else:
-            variables = self._context.copy()
-            self._workers.submit(
-                lambda: variables.run(self._run_plain, bridge, run, context, handler)
-            )
-
-    def _begin_task(
-        self,
-        bridge: LoopBridge,
-        run: _anarchon.Run,
-        context: JobContext,
-        call: Callable[..., Any],
-        *arguments: Any,
-    ) -> None:
-        work = self._run_async(bridge, run, call, *arguments)
-        # The task copies the context that it is created in.
-        task = self._context.copy().run(bridge.loop().create_task, work)
-        task.set_name(f"anarchon:{context.job}")
-        self._runs[run.id] = task
-        task.add_done_callback(lambda ended: self._task_done(run, ended))
-        if run.cancelled:
-            task.cancel()
-
-    async def _run_async(
-        self, bridge: LoopBridge, run: _anarchon.Run, call: Callable[..., Any], *arguments: Any
-    ) -> None:
-        try:
-            run.entered()
-            output = output_text(await call(*arguments))
-        except asyncio.CancelledError as error:
-            if not run.cancelled and await bridge.is_ending():
-                return  # The run is left to its lease, as if the process had ended.
-            tell_thrown(run, error)
-        except BaseException as error:
-            # SystemExit and KeyboardInterrupt too: they end the run, not the loop.
-            tell_thrown(run, error)
-        else:
-            run.returned(output)
-
-    def _task_done(self, run: _anarchon.Run, task: asyncio.Task[None]) -> None:
-        self._runs.pop(run.id, None)
-        if task.cancelled():  # Before its first step: the function was never entered.
-            tell_thrown(run, asyncio.CancelledError())
-
-    def _run_plain(
-        self, bridge: LoopBridge, run: _anarchon.Run, context: JobContext, handler: ReadHandler
-    ) -> None:
-        output = None
-        try:
-            run.entered()
-            result = handler.call(context)
-            if inspect.iscoroutine(result):
-                # A plain function that hands out a coroutine: its work is on the loop.
-                bridge.loop().call_soon_threadsafe(
-                    self._begin_task, bridge, run, context, lambda: result
-                )
-                return
-            output = output_text(result)
-        except BaseException as error:
-            tell_thrown(run, error)
-        else:
-            run.returned(output)
-        self._runs.pop(run.id, None)
-
-    def _tell(self, wire_name: str, payload: str, error: BaseException | None) -> None:
-        name, event, level = read_event(wire_name, payload, error)
-        listeners = self._listeners.get(name, ())
-        if log.isEnabledFor(level) and not (name == "error" and listeners):
-            log.log(level, "%s", describe(name, event), exc_info=error)
-        for listener in listeners:
-            try:
-                result = listener(event)
-                if inspect.iscoroutine(result):
-                    task = asyncio.ensure_future(result)
-                    task.add_done_callback(lambda ended: _log_listener(name, ended))
-            except BaseException:
-                log.exception("a listener of %r raised", name)
+            self._runs.handlers.pop(first, None)
 
     def _cut_off(self, why: str) -> None:
         """The loop is gone or going: nothing can run here any more."""
@@ -739,43 +632,3 @@ class Scheduler:
                 "over when their leases end; call `await scheduler.stop()` first",
                 why,
             )
-
-
-def _log_listener(name: str, task: asyncio.Task[Any]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("a listener of %r raised", name, exc_info=error)
-
-
-class _Signals:
-    """SIGTERM and SIGINT while `run()` blocks: the first one tells, the second ends the process."""
-
-    def __init__(self) -> None:
-        self.told = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._count = 0
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> _Signals:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The loop that waits for `told`."""
-        self._loop = loop
-        if self._count:
-            self.told.set()
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        self._count += 1
-        if self._count == 1:
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(self.told.set)
-            return
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)

@@ -16,7 +16,7 @@ use crate::backends::sql::{
     Access, Connected, EngineOptions, Row, SqlClient, SqlDialect, SqlEngine, SqlQueryable,
     SqlStore, SqlValue, TransactionBody,
 };
-use crate::backends::sqlite::SqliteDialect;
+use crate::backends::sqlite::{SqliteDialect, check_table};
 use crate::error::{Error, Result};
 use crate::host::answer::wrong;
 use crate::host::names::Naming;
@@ -88,6 +88,7 @@ pub fn open(object: Arc<dyn HostObject>, options: Value, naming: Naming) -> Resu
     let options: HostSqlOptions = serde_json::from_value(options)
         .map_err(|error| Error::option(format!("the options of the SQL backend: {error}")))?;
     crate::scheduler::check_namespace(&options.namespace)?;
+    check_table(&options.table)?;
     let dialect = dialect(options.dialect)?;
     let engine = EngineOptions {
         table: options.table,

@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use self::client::SqliteClient;
 use self::connection::Connector;
 pub use self::dialect::SqliteDialect;
+pub(crate) use self::options::check_table;
 pub use self::options::{SqliteOptions, Synchronous};
 use super::sql::{Access, Connected, EngineOptions, SqlDialect, SqlEngine, SqlStore};
 use crate::error::Result;

@@ -166,7 +166,7 @@ fn check_namespace(namespace: &str) -> Result<()> {
     )))
 }
 
-fn check_table(table: &str) -> Result<()> {
+pub(crate) fn check_table(table: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let starts_well = table.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     if (1..=48).contains(&table.len()) && starts_well && table.chars().all(allowed) {
