@@ -19,18 +19,20 @@ pub(super) struct Group {
 /// Where more of the oldest runs must be known than this, all are read.
 const MOST_OLDEST: i64 = 64;
 
-/// The most different slots in one statement.
-const MOST_SLOTS: usize = 64;
+/// The most different slots in one statement, and so the most calls on one job at once.
+const MOST_SLOTS: usize = 256;
 
 /// Groups calls by job, sorted by name (two batches that lock in the same order cannot block each
-/// other), in pieces of a size that a statement can take.
+/// other), in pieces of a size that a statement can take; no job is twice in one of them.
 pub(super) fn chunks(asks: &[Ask]) -> Vec<Vec<Group>> {
     let mut order: Vec<usize> = (0..asks.len()).collect();
     order.sort_by(|a, b| asks[*a].job.cmp(&asks[*b].job));
     let mut groups: Vec<Group> = Vec::new();
     for index in order {
         match groups.last_mut() {
-            Some(group) if group.job == asks[index].job => group.calls.push(index),
+            Some(group) if group.job == asks[index].job && group.calls.len() < MOST_SLOTS => {
+                group.calls.push(index);
+            }
             _ => groups.push(Group { job: asks[index].job.clone(), calls: vec![index] }),
         }
     }
@@ -41,8 +43,12 @@ pub(super) fn chunks(asks: &[Ask]) -> Vec<Vec<Group>> {
         with_these.extend(group.calls.iter().filter_map(|call| slot_of(&asks[*call].call)));
         with_these.sort_unstable();
         with_these.dedup();
+        let again = |chunk: &Vec<Group>| chunk.last().is_some_and(|last| last.job == group.job);
+        let fits = |chunk: &Vec<Group>| {
+            chunk.len() < LONGEST && with_these.len() <= MOST_SLOTS && !again(chunk)
+        };
         match chunks.last_mut() {
-            Some(chunk) if chunk.len() < LONGEST && with_these.len() <= MOST_SLOTS => {
+            Some(chunk) if fits(chunk) => {
                 chunk.push(group);
                 slots = with_these;
             }

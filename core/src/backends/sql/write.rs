@@ -4,8 +4,8 @@ use super::schema::{BODY_COLUMNS, RUN_COLUMNS, Tables};
 
 /// A statement that changes one row, or several that are changed alike.
 ///
-/// Its parameters are what it sets, and the key of each row: the namespace and [`Write::key`]. A
-/// guard raises the version of a job's row, which it finds by the version that was read.
+/// Its parameters are what it sets, and the key of each row, the namespace first. A guard raises
+/// the version of a job's row, which it finds by the version that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Write {
     /// Guard: inserts the row of a job that has none.

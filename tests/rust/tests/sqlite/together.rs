@@ -1,5 +1,6 @@
 //! What falls together travels together, on any client.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anarchon::backend::contract::{Backend, Finish, Heartbeat, OutcomeKind, RunStore};
@@ -9,7 +10,7 @@ use anarchon::lease::model::Status;
 use anarchon::testing::manual_clock::ManualClock;
 
 use crate::plain::{self, PlainStore};
-use crate::store::{Directory, claim, limits};
+use crate::store::{Directory, claim, limits, opened};
 
 const JOBS: usize = 600;
 
@@ -80,4 +81,58 @@ async fn six_hundred_jobs_need_few_statements_for_each_thing_that_happens_to_the
         assert_eq!(records.len(), 1);
         assert_eq!(records[0].status, Status::Succeeded);
     }
+}
+
+#[tokio::test]
+async fn more_runs_of_one_job_than_a_statement_takes_are_all_seen_to() {
+    let directory = Directory::new();
+    let store = directory.open().await;
+    store.prepare_job(&limits("job")).await.expect("registers");
+    let slots = 1..=1_500;
+    let claims: Vec<_> = slots.clone().map(|slot| claim("job", slot, &slot.to_string())).collect();
+    for (answer, slot) in store.claim_all(&claims).await.into_iter().zip(slots.clone()) {
+        let outcome = answer.expect("answers");
+        assert_eq!((outcome.kind, outcome.fence), (OutcomeKind::Won, Some(slot)));
+    }
+    let beat = |slot: i64| Heartbeat {
+        job: "job".to_owned(),
+        slot,
+        token: slot.to_string(),
+        lease_ms: 60_000,
+    };
+    let beats: Vec<_> = slots.clone().map(beat).collect();
+    assert!(store.heartbeat_all(&beats).await.iter().all(|beat| matches!(beat, Ok(true))));
+    let end = |slot: i64| Finish {
+        job: "job".to_owned(),
+        slot,
+        token: slot.to_string(),
+        status: Status::Succeeded,
+        result: None,
+    };
+    let ends: Vec<_> = slots.map(end).collect();
+    assert!(store.finish_all(&ends).await.iter().all(|end| matches!(end, Ok(true))));
+    let state = store.state("job").await.expect("reads");
+    assert_eq!((state.runs.len(), state.header.floor), (100, 1_400));
+}
+
+/// With a pool of one the survey of many jobs has the only connection; the heartbeat has its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_heartbeat_does_not_wait_behind_what_has_the_only_connection() {
+    let directory = Directory::new();
+    let mut options = directory.options();
+    options.pool = 1;
+    let store = Arc::new(opened(options).await);
+    let names: Vec<String> = (0..10_000).map(|number| format!("job-{number}")).collect();
+    let jobs: Vec<_> = names.iter().map(|name| limits(name)).collect();
+    assert!(store.prepare_jobs(&jobs).await.iter().all(Result::is_ok));
+    RunStore::claim(&*store, &claim("job-0", 1, "token")).await.expect("answers");
+    let before = store.statements();
+    let surveying = store.clone();
+    let survey = tokio::spawn(async move { surveying.survey_all(&names).await.len() });
+    while store.statements() == before {
+        tokio::task::yield_now().await;
+    }
+    assert!(store.heartbeat("job-0", 1, "token", 30_000).await.expect("answers"));
+    assert!(!survey.is_finished(), "the heartbeat waited until the survey was over");
+    assert_eq!(survey.await.expect("ends"), 10_000);
 }
