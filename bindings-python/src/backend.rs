@@ -7,6 +7,7 @@ use anarchon::backend::contract::{
 };
 use anarchon::backend::history;
 use anarchon::backend::shared::SharedBackend;
+use anarchon::backends;
 use anarchon::backends::memory::MemoryBackend;
 use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::clock::{Clock, SystemClock};
@@ -77,15 +78,31 @@ pub fn memory_backend(clock: Option<PyRef<'_, ManualClock>>) -> PyResult<Backend
     Ok(Backend::of(SharedBackend::new(backend.clone()), backend, clock))
 }
 
-/// A store in the SQLite file that a URL names; touches no file.
+/// The store that a URL of one of `schemes` names; touches no file and no socket.
 #[pyfunction]
-pub fn sqlite_backend(py: Python<'_>, url: &str) -> PyResult<Backend> {
+pub fn open_backend(py: Python<'_>, url: &str, schemes: Vec<String>) -> PyResult<Backend> {
     let _inside = Inside::or_raise()?;
-    let backend = SqliteBackend::from_url(url).map_err(|error| to_python(py, &error))?;
-    let ddl = Some(backend.ddl());
-    let backend = Arc::new(backend);
-    let shared = SharedBackend::new(backend.clone());
-    Ok(Backend { ddl, ..Backend::of(shared, backend, Arc::new(SystemClock)) })
+    open(url, &schemes).map_err(|error| to_python(py, &error))
+}
+
+fn open(url: &str, schemes: &[String]) -> Result<Backend> {
+    let scheme = url.split(':').next().unwrap_or_default();
+    if !schemes.iter().any(|allowed| allowed == scheme) {
+        let allowed = schemes.join(": or ");
+        return Err(Error::option(format!(
+            "the backend URL begins with {scheme:?}; allowed is {allowed}:"
+        )));
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    if scheme == "sqlite" {
+        let backend = SqliteBackend::from_url(url)?;
+        let ddl = Some(backend.ddl());
+        let backend = Arc::new(backend);
+        let shared = SharedBackend::new(backend.clone());
+        return Ok(Backend { ddl, ..Backend::of(shared, backend, clock) });
+    }
+    let backend = backends::open(url, &clock)?;
+    Ok(Backend::of(SharedBackend::new(backend.clone()), backend, clock))
 }
 
 /// A user's backend, and the object behind its `runs` if it has one: numbers and facts (JSON).

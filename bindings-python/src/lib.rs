@@ -19,7 +19,7 @@ use pyo3::pymodule;
 mod _anarchon {
     #[pymodule_export]
     use crate::backend::{
-        Backend, build_history, host_backend, host_sql, memory_backend, sqlite_backend,
+        Backend, build_history, host_backend, host_sql, memory_backend, open_backend,
     };
     #[pymodule_export]
     use crate::error::{error_codes, nearest_name};

@@ -77,6 +77,7 @@ from .records import (
     Survey,
     Trigger,
 )
+from .redis import RedisBackend
 from .scheduler import Scheduler
 from .sql import Connected, SqlBackend, SqlClient, SqlDialect, SqlQueryable
 from .sqlite import SqliteBackend
@@ -126,6 +127,7 @@ __all__ = [
     "Pause",
     "PauseRequest",
     "Record",
+    "RedisBackend",
     "RetryOptions",
     "RunCancelledError",
     "RunClaim",

@@ -9,8 +9,9 @@ from urllib.parse import quote
 from . import _anarchon
 from .builtin import NativeBackend
 from .errors import InvalidOptionError
-from .options import Duration, duration_ms
+from .options import Duration
 from .sql import WrappedClient
+from .url import optional_ms, with_options
 
 __all__ = ["SqliteBackend"]
 
@@ -80,28 +81,16 @@ class SqliteBackend(NativeBackend):
         given = {
             "namespace": namespace,
             "pool": pool,
-            "createTables": _truth(create_tables),
+            "createTables": create_tables,
             "synchronous": synchronous,
-            "busyTimeoutMs": _ms(busy_timeout_ms, "busy_timeout_ms"),
+            "busyTimeoutMs": optional_ms(busy_timeout_ms, "busy_timeout_ms"),
             "table": table,
-            "callTimeoutMs": _ms(call_timeout_ms, "call_timeout_ms"),
-            "allowNetwork": _truth(allow_network),
+            "callTimeoutMs": optional_ms(call_timeout_ms, "call_timeout_ms"),
+            "allowNetwork": allow_network,
         }
-        query = "&".join(
-            f"{name}={quote(str(value), safe='')}"
-            for name, value in given.items()
-            if value is not None
-        )
         text = os.fspath(path or "")
         if not isinstance(text, str):
             raise InvalidOptionError(f"the path is {path!r}; it must be a text")
         url = "sqlite:" + ("//" if text.startswith("/") else "") + quote(text)
-        super().__init__(_anarchon.sqlite_backend(f"{url}?{query}" if query else url))
-
-
-def _truth(value: bool | None) -> str | None:
-    return None if value is None else str(value).lower()
-
-
-def _ms(value: Duration | None, what: str) -> int | None:
-    return None if value is None else duration_ms(value, what)
+        full = with_options("SqliteBackend", url, given)
+        super().__init__(_anarchon.open_backend(full, ["sqlite"]))
