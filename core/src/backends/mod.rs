@@ -1,6 +1,10 @@
 //! The stores that come with the library: one folder and one line of [`open`] each.
 
 pub mod memory;
+#[cfg(feature = "mysql")]
+pub mod mysql;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod sql;
@@ -22,12 +26,17 @@ pub fn open(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Backend>> {
     match scheme {
         "memory" => Ok(Arc::new(memory::MemoryBackend::shared(clock, name))),
         "sqlite" => Ok(Arc::new(sqlite::SqliteBackend::from_url(url)?)),
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => Ok(Arc::new(mysql::MySqlBackend::from_url(url)?)),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(postgres::PostgresBackend::from_url(url)?)),
         #[cfg(feature = "redis")]
         "redis" | "rediss" | "valkey" | "valkeys" => {
             Ok(Arc::new(redis::RedisBackend::from_url(url)?))
         }
         _ => Err(Error::option(format!(
-            "the backend URL begins with {scheme:?}; allowed are memory: and sqlite:"
+            "the backend URL begins with {scheme:?}; allowed are memory:, sqlite:, postgres:, \
+             mysql:, mariadb:, redis: and valkey:"
         ))),
     }
 }

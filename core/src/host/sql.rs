@@ -103,6 +103,10 @@ fn dialect(options: HostDialectOptions) -> Result<Arc<dyn SqlDialect>> {
     match options {
         HostDialectOptions::Ours(name) => match name.as_str() {
             "sqlite" => Ok(Arc::new(SqliteDialect)),
+            #[cfg(feature = "postgres")]
+            "postgres" => Ok(Arc::new(crate::backends::postgres::PostgresDialect)),
+            #[cfg(feature = "mysql")]
+            "mysql" => Ok(Arc::new(crate::backends::mysql::MySqlDialect)),
             other => Err(Error::option(format!("there is no dialect {other:?}"))),
         },
         HostDialectOptions::Texts { bigint, now_ms, for_update, extra_tables } => {

@@ -1,3 +1,8 @@
-//! What the tests of several stores share.
+//! What the tests and benchmarks of several stores share.
 
 pub mod histories;
+pub mod inputs;
+pub mod proxy;
+pub mod races;
+pub mod servers;
+pub mod words;

@@ -10,7 +10,7 @@ use super::load;
 use super::statements::{Runs, Scope};
 use crate::backend::contract::{
     ActiveRun, Backend, ClaimInput, ClaimOutcome, Finish, Heartbeat, JobLimits, PauseRequest,
-    RunClaim, RunRecord, RunStore, StoredResult, Survey,
+    RunClaim, RunRecord, RunStore, StoredResult, Survey, Wake, WakeListener,
 };
 use crate::backend::history::stored_record;
 use crate::error::Result;
@@ -167,7 +167,11 @@ impl<S: SqlStore + ?Sized + 'static> RunStore for SqlEngine<S> {
     ) -> Result<bool> {
         let (token, result) = (token.to_owned(), result.cloned());
         let answer = self.ordinary(job, Call::Finish { slot, token, status, result }).await;
-        answer.map(|answer| answer.is_true())
+        let ended = answer?.is_true();
+        if ended {
+            self.shared.store.wake(&self.namespace, vec![job.to_owned()], Wake::Finished);
+        }
+        Ok(ended)
     }
 
     async fn finish_all(&self, ends: &[Finish]) -> Vec<Result<bool>> {
@@ -177,12 +181,27 @@ impl<S: SqlStore + ?Sized + 'static> RunStore for SqlEngine<S> {
             (end.job.clone(), call)
         });
         let answers = self.together(calls).await;
-        answers.into_iter().map(|answer| answer.map(|answer| answer.is_true())).collect()
+        let answers: Vec<Result<bool>> =
+            answers.into_iter().map(|answer| answer.map(|answer| answer.is_true())).collect();
+        let ended = ends.iter().zip(&answers).filter(|(_, answer)| matches!(answer, Ok(true)));
+        let jobs: Vec<String> = ended.map(|(end, _)| end.job.clone()).collect();
+        if !jobs.is_empty() {
+            self.shared.store.wake(&self.namespace, jobs, Wake::Finished);
+        }
+        answers
     }
 
     async fn release(&self, job: &str, slot: i64, token: &str) -> Result<bool> {
         let call = Call::Release { slot, token: token.to_owned() };
-        self.ordinary(job, call).await.map(|answer| answer.is_true())
+        let released = self.ordinary(job, call).await?.is_true();
+        if released {
+            self.shared.store.wake(&self.namespace, vec![job.to_owned()], Wake::Released);
+        }
+        Ok(released)
+    }
+
+    fn watch(&self, listener: &Arc<WakeListener>) {
+        self.shared.store.watch(&self.namespace, listener);
     }
 
     async fn active(&self, job: &str) -> Result<Vec<ActiveRun>> {

@@ -21,6 +21,7 @@ use super::load::{self, Read};
 use super::plan::Unit;
 use super::schema::{DEFAULT_TABLE, Tables};
 use super::statements::{Runs, Scope, Statements, padded};
+use crate::backend::contract::{Wake, WakeListener};
 use crate::clock::{Clock, SystemClock, sleep_for};
 use crate::error::{Error, Result};
 use crate::lease::rules::{Answer, Call};
@@ -71,6 +72,13 @@ pub trait SqlStore: Send + Sync {
     async fn check_server(&self, _client: &Arc<dyn SqlClient>) -> Result<()> {
         Ok(())
     }
+
+    /// Calls `listener` when a run of this namespace was given back or has ended, where the
+    /// database can push.
+    fn watch(&self, _namespace: &str, _listener: &Arc<WakeListener>) {}
+
+    /// Tells the listeners of all replicas, where the database can push. Must return at once.
+    fn wake(&self, _namespace: &str, _jobs: Vec<String>, _wake: Wake) {}
 }
 
 /// How the engine is set up.

@@ -15,6 +15,8 @@
 //! | `batch.rs` | calls that travel together: load, decide, apply, and again where it was in vain |
 //! | `open.rs` | connecting, checking, creating the tables |
 //! | `backend.rs` | the contract on top |
+//! | `server.rs` | how a database server is reached: options and URLs |
+//! | `pool.rs` | connections to a server, one kept apart for heartbeats |
 
 mod apply;
 mod backend;
@@ -26,7 +28,11 @@ mod engine;
 mod load;
 mod open;
 mod plan;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(in crate::backends) mod pool;
 mod schema;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(in crate::backends) mod server;
 mod statements;
 mod write;
 
@@ -35,4 +41,6 @@ pub use dialect::SqlDialect;
 pub use engine::{Access, CALL_TIMEOUT_MS, Connected, EngineOptions, SqlEngine, SqlStore};
 pub use plan::{Step, Unit};
 pub use schema::{DEFAULT_TABLE, SCHEMA_MAJOR, SCHEMA_MINOR, Tables};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub use server::{ServerOptions, SslMode};
 pub use write::Write;

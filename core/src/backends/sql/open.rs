@@ -72,14 +72,18 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
         if let Ok(Some(major)) = found {
             return self.check_version(major);
         }
-        if live.access == Access::Reader || !self.shared.options.create_tables {
+        if live.access == Access::Full && matches!(found, Ok(None)) {
+            // The tables were created with what ddl() returns; their row is no table.
+            self.number_tables(live).await?;
+        } else if live.access == Access::Reader || !self.shared.options.create_tables {
             return Err(match found {
                 // A server that does not answer is not a server without tables.
                 Err(error) if error.code() == Some(Code::BackendUnavailable) => error,
                 other => self.no_tables(other.err()),
             });
+        } else {
+            self.create_tables(live).await?;
         }
-        self.create_tables(live).await?;
         match schema_version(live).await? {
             Some(major) => self.check_version(major),
             None => Err(Error::unavailable(format!(
@@ -87,6 +91,11 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
                 self.tables().schema
             ))),
         }
+    }
+
+    async fn number_tables(&self, live: &Live) -> Result<()> {
+        let row = [1, SCHEMA_MAJOR, SCHEMA_MINOR].map(SqlValue::Int);
+        live.client.all(&live.statements.insert_schema_version, &row).await.map(drop)
     }
 
     fn check_version(&self, major: i64) -> Result<()> {

@@ -53,7 +53,7 @@ const HEADER: [&str; 13] = [
 
 impl Write {
     /// The columns that it sets from parameters.
-    pub(super) fn set(self) -> Vec<&'static str> {
+    pub(in crate::backends) fn set(self) -> Vec<&'static str> {
         let decided = RUN_COLUMNS.iter().map(|(name, _)| *name).skip(2);
         match self {
             Write::Guard => vec!["stamp"],
@@ -72,7 +72,7 @@ impl Write {
     }
 
     /// The columns by which it finds a row, after the namespace.
-    pub(super) const fn key(self) -> &'static [&'static str] {
+    pub(in crate::backends) const fn key(self) -> &'static [&'static str] {
         match self {
             Write::InsertJob
             | Write::Guard
@@ -84,7 +84,7 @@ impl Write {
     }
 
     /// Whether it inserts: then every row has values of its own.
-    pub(super) const fn inserts(self) -> bool {
+    pub(in crate::backends) const fn inserts(self) -> bool {
         matches!(self, Write::InsertJob | Write::InsertRun)
     }
 

@@ -1,0 +1,26 @@
+//! The whole table of the contract.
+
+use std::sync::Arc;
+
+use anarchon::backend::contract::Backend;
+use anarchon::backends::mysql::MySqlBackend;
+use anarchon::testing::conformance::{CheckOptions, Opening, check_backend};
+
+use crate::store::Database;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_passes_every_case() {
+    let Some(database) = Database::new().await else { return };
+    let options = database.options();
+    let open = move || -> Opening {
+        let options = options.clone();
+        Box::pin(async move {
+            let client: Arc<dyn Backend> = Arc::new(MySqlBackend::with_options(options)?);
+            Ok(client)
+        })
+    };
+    let options = CheckOptions { complete: true, ..CheckOptions::default() };
+    let report = check_backend(open, &options).await;
+    assert!(report.is_passed(), "{report}");
+    println!("{report}");
+}

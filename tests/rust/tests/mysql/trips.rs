@@ -1,0 +1,58 @@
+//! How many round trips a call costs, counted on the wire.
+
+use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
+use anarchon::backends::mysql::MySqlBackend;
+use anarchon::lease::model::Status;
+use anarchon_tests::inputs::{claim, limits};
+use anarchon_tests::proxy::Proxy;
+
+use crate::store::{Database, opened};
+
+async fn claim_of(store: &MySqlBackend, slot: i64, token: &str) -> OutcomeKind {
+    RunStore::claim(store, &claim("job", slot, token)).await.expect("answers").kind
+}
+
+/// Round trips of one call.
+async fn trips<T>(proxy: &Proxy, call: impl Future<Output = T>) -> u64 {
+    let before = proxy.turns();
+    call.await;
+    proxy.turns() - before
+}
+
+/// The read, the whole change as one text, the commit.
+#[tokio::test]
+async fn a_winner_costs_three_and_a_loser_one() {
+    let Some(database) = Database::new().await else { return };
+    let proxy = database.proxy().await;
+    let store = opened(database.options_through(&proxy)).await;
+    store.prepare_job(&limits("job")).await.expect("registers");
+    // Opens the connection of the heartbeats.
+    assert!(!store.heartbeat("job", 7, "nobody", 30_000).await.expect("answers"));
+    assert_eq!(trips(&proxy, claim_of(&store, 7, "winner")).await, 3, "a winner");
+    assert_eq!(trips(&proxy, claim_of(&store, 7, "loser")).await, 1, "a loser");
+    assert_eq!(trips(&proxy, store.heartbeat("job", 7, "winner", 30_000)).await, 3);
+    let ending = store.finish("job", 7, "winner", Status::Succeeded, None);
+    assert_eq!(trips(&proxy, ending).await, 3, "an end");
+    assert_eq!(trips(&proxy, claim_of(&store, 7, "late")).await, 1, "one that comes after the end");
+    let many: Vec<_> = (0..500).map(|n| claim(&format!("many-{n}"), 60_000, "one")).collect();
+    let together = trips(&proxy, async {
+        for answer in store.claim_all(&many).await {
+            assert_eq!(answer.expect("answers").kind, OutcomeKind::Won);
+        }
+    });
+    let together = together.await;
+    assert!(together <= 10, "500 claims took {together} round trips");
+}
+
+#[tokio::test]
+async fn an_open_store_that_is_asked_nothing_sends_nothing() {
+    let Some(database) = Database::new().await else { return };
+    let proxy = database.proxy().await;
+    let store = MySqlBackend::with_options(database.options_through(&proxy)).expect("allowed");
+    assert_eq!(proxy.connections(), 0, "nothing is opened before it is wanted");
+    store.init().await.expect("opens");
+    assert_eq!(claim_of(&store, 1, "one").await, OutcomeKind::Won);
+    let before = (proxy.bytes(), proxy.connections());
+    anarchon::clock::sleep_for(&anarchon::clock::SystemClock, 1_500).await;
+    assert_eq!((proxy.bytes(), proxy.connections()), before);
+}

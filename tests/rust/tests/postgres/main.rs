@@ -1,0 +1,9 @@
+//! The PostgreSQL store, from outside, on a real server.
+
+mod conformance;
+mod faults;
+mod opening;
+mod store;
+mod together;
+mod trips;
+mod wakes;
