@@ -13,8 +13,8 @@ from .options import Duration, duration_ms
 def with_options(what: str, url: Any, options: Mapping[str, Any]) -> str:
     """A URL with options added to its query; `None` counts as not given.
 
-    >>> with_options("RedisBackend", "redis://localhost", {"pool": 2, "cluster": True, "prefix":
-    None}) 'redis://localhost?pool=2&cluster=true'
+    >>> with_options("RedisBackend", "redis://localhost", {"pool": 2, "cluster": True})
+    'redis://localhost?pool=2&cluster=true'
     """
     if not isinstance(url, str):
         raise InvalidOptionError(f"{what}: url is {url!r}; allowed is a URL")
