@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _anarchon
 from ._bridge import LoopBridge
@@ -49,11 +49,16 @@ class NativeBackend:
             self._half = self._half()
         return self._half
 
-    @property
-    def dedupe_window_ms(self) -> float:
-        """How long a claimed run is remembered (ms); `math.inf` for ever."""
-        window = self._native.dedupe_window_ms
-        return math.inf if window is None else window
+    if TYPE_CHECKING:
+        # A protocol's plain attribute is settable: a read-only property would not fit `Backend`.
+        dedupe_window_ms: float
+    else:
+
+        @property
+        def dedupe_window_ms(self) -> float:
+            """How long a claimed run is remembered (ms); `math.inf` for ever."""
+            window = self._native.dedupe_window_ms
+            return math.inf if window is None else window
 
     async def init(self) -> None:
         """Connects and checks the store."""
