@@ -230,7 +230,19 @@ impl Driver {
                 self.send_claim(id, run.slot, ClaimKind::Backup);
             } else {
                 self.hungry.insert(id);
+                self.starved.insert((run.slot, id));
             }
+        }
+    }
+
+    /// A run that was seen without a holder while no place was free, and now one is. The store
+    /// decides whether it still needs anybody.
+    pub(super) fn back_up_starved(&mut self, slot: i64, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let key = RunKey::scheduled(slot);
+        let busy = job.abandoned > 0 || job.is_asking(slot) || self.runs_here(&job.name, key);
+        if job.phase == Phase::Live && !busy && !self.holds(&job.name, key) {
+            self.send_claim(id, slot, ClaimKind::Backup);
         }
     }
 

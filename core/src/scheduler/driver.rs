@@ -134,6 +134,8 @@ pub(super) struct Driver {
     pub(super) places: i64,
     /// Asks that wait for a place, oldest slot first.
     pub(super) waiting: BTreeSet<(i64, JobId)>,
+    /// Runs without a holder that were seen while no place was free, oldest slot first.
+    pub(super) starved: BTreeSet<(i64, JobId)>,
     /// Jobs whose sweep wanted a place.
     pub(super) hungry: BTreeSet<JobId>,
     /// One draw of the jitter per instant.
@@ -186,6 +188,7 @@ impl Driver {
             out: Outbox::default(),
             places_used: 0,
             waiting: BTreeSet::new(),
+            starved: BTreeSet::new(),
             hungry: BTreeSet::new(),
             fractions: HashMap::new(),
             health: Health::default(),

@@ -203,6 +203,7 @@ impl Driver {
         }
         self.waiting.retain(|(_, job)| *job != id);
         self.hungry.remove(&id);
+        self.starved.retain(|(_, job)| *job != id);
         if let Some(job) = self.jobs.remove(&id) {
             self.refuse_manual(job.manual, &unknown_job(name));
         }
@@ -412,9 +413,18 @@ impl Driver {
         self.out.claims.push(Pending { job: id, slot, kind, token });
     }
 
-    /// Gives free places to those that wait, oldest slot first; then to hungry sweeps.
+    /// Gives free places to what waits for one, oldest slot first; then to hungry sweeps.
     pub(super) fn serve_waiting(&mut self) {
         while self.places_used < self.places {
+            // A run that lost its holder is older than the slots that keep coming: where there are
+            // always more of them than places, it would never be anybody's turn.
+            let ask = self.waiting.first().copied();
+            let starved = self.starved.first().copied();
+            if let Some((slot, id)) = starved.filter(|one| ask.is_none_or(|ask| *one <= ask)) {
+                self.starved.remove(&(slot, id));
+                self.back_up_starved(slot, id);
+                continue;
+            }
             let Some((_, id)) = self.waiting.pop_first() else { break };
             self.pump(id);
         }

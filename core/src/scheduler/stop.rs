@@ -47,6 +47,7 @@ impl Driver {
         self.timers.clear(Timer::Hourly);
         self.waiting.clear();
         self.hungry.clear();
+        self.starved.clear();
         // Claims that have gathered but were not sent are not made at all.
         let unsent = std::mem::take(&mut self.out.claims);
         self.places_used -= i64::try_from(unsent.len()).unwrap_or(0);

@@ -211,6 +211,13 @@ impl Checker {
         for (name, job) in &self.jobs {
             for run in job.state.unfinished() {
                 let over = last.store_ms - run.lease_until;
+                demand(-over <= run.lease_ms, 3, || {
+                    format!(
+                        "{name}: the run of slot {} held by {} has a lease of {} ms, and {} ms are \
+                         left of it",
+                        run.slot, run.by, run.lease_ms, -over
+                    )
+                })?;
                 demand(over < STUCK_MS, 3, || {
                     format!(
                         "{name}: the run of slot {} (manual {}) held by {} has been over for {over} \
@@ -330,6 +337,16 @@ impl Job {
             format!("{key:?} was granted as attempt {attempt} after attempt {before}")
         })?;
         demand(fence > self.fence, 6, || format!("fence {fence} came after {}", self.fence))?;
+        if let Some(earlier) = self.grants.get(&(key, before)) {
+            let explained = earlier.used || earlier.excused;
+            demand(explained, 3, || {
+                format!(
+                    "{key:?} was granted to {} as attempt {before}, which lives, and is taken over \
+                     without having been started",
+                    earlier.instance
+                )
+            })?;
+        }
         demand(attempt > 1 || key.manual || !self.recorded.contains(&key.slot), 5, || {
             format!("slot {} was recorded before and starts again", key.slot)
         })?;

@@ -33,6 +33,8 @@ pub enum Blow {
     Pause(usize),
     Resume(usize),
     Crash(usize),
+    /// Whoever has a handler at work.
+    CrashBusy,
     Restart(usize),
     Stop(usize, i64),
     Network(usize, Faults),
@@ -66,6 +68,12 @@ pub enum Focus {
 }
 
 impl Focus {
+    /// The first seeds of this focus.
+    pub fn seeds(self, count: u64) -> impl Iterator<Item = u64> {
+        let first = Focus::ALL.iter().position(|focus| *focus == self).unwrap_or(0) as u64;
+        (0..count).map(move |turn| first + turn * Focus::ALL.len() as u64)
+    }
+
     const ALL: [Focus; 8] = [
         Focus::Mixed,
         Focus::Duplicates,
@@ -124,14 +132,25 @@ impl Plan {
         let mut dice = Dice::new(seed);
         let focus = Focus::ALL[usize::try_from(seed).unwrap_or(0) % Focus::ALL.len()];
         let jobs = if focus == Focus::Mixed { dice.between(1, 2) } else { 1 };
-        let every: Vec<i64> = (0..jobs).map(|_| dice.one_of(&[2_000, 3_000, 5_000])).collect();
+        let every: Vec<i64> = (0..jobs)
+            .map(|_| match focus {
+                Focus::Trimming => 2_000,
+                Focus::Duplicates => 5_000,
+                _ => dice.one_of(&[2_000, 3_000, 5_000]),
+            })
+            .collect();
         let skip: Vec<bool> = (0..jobs).map(|_| dice.percent(50)).collect();
         let history: Vec<i64> = (0..jobs)
             .map(|_| if focus == Focus::Trimming { 1 } else { dice.one_of(&[1, 3, 20]) })
             .collect();
-        let count = dice.between(2, 3);
-        let mixed_leases = focus != Focus::Trimming && dice.percent(60);
-        let lease = dice.one_of(&[1_000, 2_000, 3_000]);
+        let count =
+            if matches!(focus, Focus::Mixed | Focus::Duplicates) { 3 } else { dice.between(2, 3) };
+        let same_leases = matches!(focus, Focus::Trimming | Focus::Duplicates);
+        let mixed_leases = !same_leases && dice.percent(60);
+        let lease = match focus {
+            Focus::Duplicates => 4_000,
+            _ => dice.one_of(&[1_000, 2_000, 3_000]),
+        };
         let mut instances = Vec::new();
         for _ in 0..count {
             let mut job_plans = Vec::new();
@@ -143,7 +162,11 @@ impl Plan {
                     name: format!("job{job}"),
                     every_ms: every[job],
                     options,
-                    takes_ms: dice.one_of(&[300, 1_500, 6_000]),
+                    takes_ms: match focus {
+                        Focus::Trimming => 300,
+                        Focus::Duplicates => 6_000,
+                        _ => dice.one_of(&[300, 1_500, 6_000]),
+                    },
                     stubborn: dice.one_of(&[0, 0, 30]),
                     throws: dice.one_of(&[0, 10]),
                 });
@@ -179,6 +202,7 @@ impl Plan {
             let (usual, rare) = usual_blow(dice, self.focus, instance);
             let blow = match dice.between(1, 100) {
                 1..=60 => usual,
+                _ if self.focus == Focus::Trimming => continue,
                 61..=75 => rare,
                 76..=82 => Blow::RunNow(instance, job),
                 83..=85 if self.focus == Focus::Mixed => Blow::PauseJob(instance, job),
@@ -197,8 +221,12 @@ impl Plan {
             }
             if set_back && dice.percent(30) {
                 set_back = false;
-                self.blows
-                    .push((dice.between(0, 500), Blow::StepBack(dice.between(40_000, 90_000))));
+                let step = Blow::StepBack(dice.between(90_000, 150_000));
+                self.blows.push((dice.between(0, 500), step));
+                self.blows.push((dice.between(0, 800), Blow::CrashBusy));
+            }
+            if let Blow::Stop(..) = blow {
+                self.blows.push((dice.between(500, 5_000), Blow::Restart(instance)));
             }
         }
     }
@@ -210,22 +238,25 @@ fn usual_blow(dice: &mut Dice, focus: Focus, instance: usize) -> (Blow, Blow) {
     let restart = Blow::Restart(instance);
     let crash = Blow::Crash(instance);
     match focus {
-        Focus::Duplicates | Focus::SetBack | Focus::Disagreement => {
+        Focus::Duplicates | Focus::SetBack => {
             if dice.percent(50) {
-                (crash, restart)
+                (Blow::CrashBusy, restart)
             } else {
                 (restart, crash)
             }
         }
+        Focus::Disagreement => (Blow::CrashBusy, restart),
         Focus::Outages | Focus::Trimming => (network, crash),
         Focus::Pauses => (Blow::Pause(instance), network),
         Focus::Deploys => {
             let grace = dice.one_of(&[0, 500, 5_000]);
-            if dice.percent(50) { (Blow::Stop(instance, grace), crash) } else { (restart, network) }
+            (Blow::Stop(instance, grace), restart)
         }
         Focus::Mixed => {
             let grace = dice.one_of(&[0, 500, 5_000]);
-            let all = [Blow::Pause(instance), crash, restart, Blow::Stop(instance, grace), network];
+            let busy = Blow::CrashBusy;
+            let stop = Blow::Stop(instance, grace);
+            let all = [Blow::Pause(instance), crash, busy, restart, stop, network];
             (dice.one_of(&all), dice.one_of(&all))
         }
     }
@@ -239,7 +270,10 @@ fn job_options(
     skip: bool,
     history: i64,
 ) -> JobOptions {
-    let catch_up = dice.one_of(&[CatchUp::None, CatchUp::Latest, CatchUp::All]);
+    let catch_up = match focus {
+        Focus::Trimming => CatchUp::None,
+        _ => dice.one_of(&[CatchUp::None, CatchUp::Latest, CatchUp::All]),
+    };
     let allow = if dice.percent(70) { Overlap::Allow } else { Overlap::Skip };
     let late = if focus == Focus::Trimming {
         dice.between(every, every * 2)
@@ -253,7 +287,10 @@ fn job_options(
         overlap: Some(if skip { Overlap::Skip } else { allow }),
         catch_up: Some(catch_up),
         catch_up_limit: Some(3),
-        max_takeovers: Some(dice.between(0, 2)),
+        max_takeovers: Some(match focus {
+            Focus::Duplicates => dice.between(1, 2),
+            _ => dice.between(0, 2),
+        }),
         history_size: Some(history),
         timeout_ms: dice.percent(15).then_some(2_500),
         abandon_after_ms: Some(1_000),
@@ -275,7 +312,7 @@ fn faults(dice: &mut Dice, focus: Focus) -> Faults {
     };
     match focus {
         Focus::Duplicates => {
-            Faults { duplicate: 500, short_ms: 10, long_ms: 9_000, ..Faults::default() }
+            Faults { duplicate: 900, short_ms: 10, long_ms: 5_000, ..Faults::default() }
         }
         Focus::Outages => match dice.between(1, 4) {
             1 => Faults { cut_off: true, ..quiet },
@@ -284,13 +321,10 @@ fn faults(dice: &mut Dice, focus: Focus) -> Faults {
             _ => quiet,
         },
         Focus::Pauses => Faults { delay: 150, short_ms: 60, long_ms: 3_000, ..Faults::default() },
-        Focus::Trimming => {
-            let lost_slots = dice.one_of(&[0, 3, 4, 5]);
-            Faults { lost_slots, lose_reply: 150, duplicate: 100, ..quiet }
-        }
+        Focus::Trimming => Faults { lost_slots: 6, lose_reply: 50, duplicate: 100, ..quiet },
         Focus::SetBack => quiet,
         Focus::Disagreement => Faults { lose_reply: 30, ..quiet },
-        Focus::Deploys => Faults { duplicate: 300, long_ms: 4_000, lose_reply: 30, ..quiet },
+        Focus::Deploys => Faults { duplicate: 600, long_ms: 3_000, lose_reply: 30, ..quiet },
         Focus::Mixed => dice.one_of(&[quiet, rough, rough, Faults { cut_off: true, ..quiet }]),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anarchon::Error;
@@ -22,7 +23,7 @@ use anarchon::testing::checker::{Expected, Violation, check};
 use anarchon::testing::record::{Observed, Recorder, What, Work};
 use anarchon::testing::skewed_clock::{Gate, SkewedClock};
 
-use crate::plan::{Blow, Dice, InstancePlan, JobPlan, Plan};
+use crate::plan::{Blow, Dice, Focus, InstancePlan, JobPlan, Plan};
 
 /// How long the fleet goes on after the last blow, with a network that loses nothing (ms).
 const HEALED_MS: i64 = 75_000;
@@ -45,6 +46,8 @@ struct Process {
     chaos: Arc<Chaos>,
     clock: SkewedClock,
     gate: Gate,
+    /// Handlers at work.
+    busy: Arc<AtomicUsize>,
 }
 
 struct World {
@@ -133,7 +136,11 @@ impl World {
         for instance in 0..self.processes.len() {
             self.strike(Blow::Resume(instance)).await;
             self.strike(Blow::Network(instance, HEALTHY)).await;
-            self.strike(Blow::Restart(instance)).await;
+            // Where the others must hear by themselves of what the dead left, the dead stay dead.
+            let alone = self.plan.focus == Focus::Disagreement && self.is_anybody_up();
+            if !alone {
+                self.strike(Blow::Restart(instance)).await;
+            }
             for job in 0..self.plan.skip.len() {
                 self.strike(Blow::ResumeJob(instance, job)).await;
             }
@@ -142,6 +149,10 @@ impl World {
         let healed_at = self.base.wall_ms();
         self.advance(HEALED_MS).await;
         healed_at
+    }
+
+    fn is_anybody_up(&self) -> bool {
+        self.processes.iter().flatten().any(|process| process.scheduler.running())
     }
 
     /// Moves the clock, from one sleeper's time to the next.
@@ -176,14 +187,14 @@ impl World {
                 self.base.step_wall(-ms);
             }
             Blow::Redefine(instance, job, every) => self.redefine(instance, job, every),
-            Blow::Crash(instance) => {
-                if let Some(process) = self.processes[instance].take() {
-                    self.recorder.note(&process.name, What::Crashed);
-                    // Nothing reaches it any more.
-                    process.gate.open();
-                    process.scheduler.abort();
+            Blow::CrashBusy => {
+                let at_work = |process: &Process| process.busy.load(Ordering::SeqCst) > 0;
+                let busy = self.processes.iter().position(|p| p.as_ref().is_some_and(at_work));
+                if let Some(instance) = busy {
+                    self.crash(instance);
                 }
             }
+            Blow::Crash(instance) => self.crash(instance),
             Blow::Pause(instance)
             | Blow::Resume(instance)
             | Blow::Stop(instance, _)
@@ -197,6 +208,15 @@ impl World {
             }
         }
         settle().await;
+    }
+
+    fn crash(&mut self, instance: usize) {
+        if let Some(process) = self.processes[instance].take() {
+            self.recorder.note(&process.name, What::Crashed);
+            // What waits for a stopped process must not wait for ever.
+            process.gate.open();
+            process.scheduler.abort();
+        }
     }
 
     fn strike_process(&self, process: &Process, blow: Blow) {
@@ -294,7 +314,7 @@ impl World {
         scheduler.subscribe(Arc::new(move |event: &Event| {
             recorder.note(&teller, What::Event(Box::new(event.clone())));
         }));
-        Process { name: name.to_owned(), scheduler, chaos, clock, gate }
+        Process { name: name.to_owned(), scheduler, chaos, clock, gate, busy: Arc::default() }
     }
 
     fn definition(&self, process: &Process, plan: &JobPlan, every: i64) -> JobDefinition {
@@ -303,6 +323,7 @@ impl World {
             plan: plan.clone(),
             seed: self.plan.seed,
             clock: process.clock.clone(),
+            busy: process.busy.clone(),
             recorder: self.recorder.clone(),
         };
         JobDefinition {
@@ -329,6 +350,7 @@ struct Worker {
     plan: JobPlan,
     seed: u64,
     clock: SkewedClock,
+    busy: Arc<AtomicUsize>,
     recorder: Recorder,
 }
 
@@ -343,6 +365,7 @@ impl Handler for Worker {
             token: context.token.clone(),
         };
         self.recorder.note(&self.instance, What::HandlerStarted(work.clone()));
+        self.busy.fetch_add(1, Ordering::SeqCst);
         context.entered();
         let slot = u64::try_from(context.slot).unwrap_or(0);
         let attempt = u64::try_from(context.attempt).unwrap_or(0);
@@ -362,6 +385,7 @@ impl Handler for Worker {
             }
             () = sleep_for(&self.clock, takes) => {}
         }
+        self.busy.fetch_sub(1, Ordering::SeqCst);
         self.recorder.note(&self.instance, What::HandlerEnded(work));
         match context.cancellation.reason() {
             Some(reason) if !stubborn => HandlerEnd::Threw(reason),
