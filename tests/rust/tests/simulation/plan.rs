@@ -35,6 +35,8 @@ pub enum Blow {
     Crash(usize),
     /// Whoever has a handler at work.
     CrashBusy,
+    /// Whoever is down.
+    RestartAll,
     Restart(usize),
     Stop(usize, i64),
     Network(usize, Faults),
@@ -134,12 +136,13 @@ impl Plan {
         let jobs = if focus == Focus::Mixed { dice.between(1, 2) } else { 1 };
         let every: Vec<i64> = (0..jobs)
             .map(|_| match focus {
-                Focus::Trimming => 2_000,
+                Focus::Trimming => 1_000,
                 Focus::Duplicates => 5_000,
                 _ => dice.one_of(&[2_000, 3_000, 5_000]),
             })
             .collect();
-        let skip: Vec<bool> = (0..jobs).map(|_| dice.percent(50)).collect();
+        let often = if focus == Focus::Disagreement { 0 } else { 50 };
+        let skip: Vec<bool> = (0..jobs).map(|_| dice.percent(often)).collect();
         let history: Vec<i64> = (0..jobs)
             .map(|_| if focus == Focus::Trimming { 1 } else { dice.one_of(&[1, 3, 20]) })
             .collect();
@@ -149,6 +152,7 @@ impl Plan {
         let mixed_leases = !same_leases && dice.percent(60);
         let lease = match focus {
             Focus::Duplicates => 4_000,
+            Focus::Trimming => 1_000,
             _ => dice.one_of(&[1_000, 2_000, 3_000]),
         };
         let mut instances = Vec::new();
@@ -163,7 +167,8 @@ impl Plan {
                     every_ms: every[job],
                     options,
                     takes_ms: match focus {
-                        Focus::Trimming => 300,
+                        Focus::Trimming => 100,
+                        Focus::Disagreement => dice.one_of(&[300, 1_500]),
                         Focus::Duplicates => 6_000,
                         _ => dice.one_of(&[300, 1_500, 6_000]),
                     },
@@ -189,8 +194,8 @@ impl Plan {
             self.blows.push((0, Blow::Network(instance, faults)));
         }
         if self.focus == Focus::Disagreement {
-            let instance = dice.index(count);
-            let every = dice.one_of(&[3_000, 4_000, 7_000]);
+            let instance = count - 1;
+            let every = dice.one_of(&[3_000, 7_000, 11_000]);
             self.blows.push((dice.between(3_000, 9_000), Blow::Redefine(instance, 0, every)));
             self.steady = false;
         }
@@ -208,7 +213,7 @@ impl Plan {
                 83..=85 if self.focus == Focus::Mixed => Blow::PauseJob(instance, job),
                 86..=90 if self.focus == Focus::Mixed => Blow::ResumeJob(instance, job),
                 91..=93 => Blow::Skew(instance, dice.between(-2_000, 2_000)),
-                94..=97 => Blow::Restart(instance),
+                94..=97 if self.focus != Focus::Disagreement => Blow::Restart(instance),
                 98..=100 if self.focus == Focus::Mixed && count > 2 => {
                     self.steady = false;
                     Blow::Redefine(instance, job, dice.one_of(&[3_000, 4_000, 7_000]))
@@ -225,6 +230,9 @@ impl Plan {
                 self.blows.push((dice.between(0, 500), step));
                 self.blows.push((dice.between(0, 800), Blow::CrashBusy));
             }
+            if self.focus == Focus::Duplicates {
+                self.blows.push((dice.between(2_000, 6_000), Blow::RestartAll));
+            }
             if let Blow::Stop(..) = blow {
                 self.blows.push((dice.between(500, 5_000), Blow::Restart(instance)));
             }
@@ -238,14 +246,15 @@ fn usual_blow(dice: &mut Dice, focus: Focus, instance: usize) -> (Blow, Blow) {
     let restart = Blow::Restart(instance);
     let crash = Blow::Crash(instance);
     match focus {
-        Focus::Duplicates | Focus::SetBack => {
+        Focus::Duplicates => (Blow::CrashBusy, Blow::RestartAll),
+        Focus::SetBack => {
             if dice.percent(50) {
                 (Blow::CrashBusy, restart)
             } else {
                 (restart, crash)
             }
         }
-        Focus::Disagreement => (Blow::CrashBusy, restart),
+        Focus::Disagreement => (Blow::CrashBusy, Blow::CrashBusy),
         Focus::Outages | Focus::Trimming => (network, crash),
         Focus::Pauses => (Blow::Pause(instance), network),
         Focus::Deploys => {
@@ -274,14 +283,19 @@ fn job_options(
         Focus::Trimming => CatchUp::None,
         _ => dice.one_of(&[CatchUp::None, CatchUp::Latest, CatchUp::All]),
     };
-    let allow = if dice.percent(70) { Overlap::Allow } else { Overlap::Skip };
+    let skips = focus != Focus::Disagreement && dice.percent(30);
+    let allow = if skips { Overlap::Skip } else { Overlap::Allow };
     let late = if focus == Focus::Trimming {
-        dice.between(every, every * 2)
+        dice.between(every * 3, every * 4)
     } else {
         dice.one_of(&[500, every, every * 3])
     };
     JobOptions {
-        jitter_ms: Some(dice.one_of(&[0, 100, every / 3])),
+        jitter_ms: Some(if focus == Focus::Trimming {
+            0
+        } else {
+            dice.one_of(&[0, 100, every / 3])
+        }),
         max_late_ms: Some(late),
         lease_ms: Some(lease),
         overlap: Some(if skip { Overlap::Skip } else { allow }),
@@ -321,9 +335,9 @@ fn faults(dice: &mut Dice, focus: Focus) -> Faults {
             _ => quiet,
         },
         Focus::Pauses => Faults { delay: 150, short_ms: 60, long_ms: 3_000, ..Faults::default() },
-        Focus::Trimming => Faults { lost_slots: 6, lose_reply: 50, duplicate: 100, ..quiet },
+        Focus::Trimming => Faults { lost_slots: 7, duplicate: 100, ..quiet },
         Focus::SetBack => quiet,
-        Focus::Disagreement => Faults { lose_reply: 30, ..quiet },
+        Focus::Disagreement => quiet,
         Focus::Deploys => Faults { duplicate: 600, long_ms: 3_000, lose_reply: 30, ..quiet },
         Focus::Mixed => dice.one_of(&[quiet, rough, rough, Faults { cut_off: true, ..quiet }]),
     }

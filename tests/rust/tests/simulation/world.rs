@@ -169,18 +169,7 @@ impl World {
 
     async fn strike(&mut self, blow: Blow) {
         match blow {
-            Blow::Restart(instance) => {
-                if self.processes[instance].is_none() {
-                    self.start(instance).await;
-                } else if let Some(process) = &self.processes[instance]
-                    && !process.scheduler.running()
-                {
-                    // The same process starts its scheduler once more.
-                    self.recorder.note(&process.name, What::Started);
-                    let scheduler = process.scheduler.clone();
-                    tokio::spawn(async move { scheduler.start(false).await });
-                }
-            }
+            Blow::Restart(instance) => self.restart(instance).await,
             Blow::Network(instance, faults) => self.network(instance, faults),
             Blow::StepBack(ms) => {
                 self.recorder.note("", What::Stepped(-ms));
@@ -192,6 +181,11 @@ impl World {
                 let busy = self.processes.iter().position(|p| p.as_ref().is_some_and(at_work));
                 if let Some(instance) = busy {
                     self.crash(instance);
+                }
+            }
+            Blow::RestartAll => {
+                for instance in 0..self.processes.len() {
+                    self.restart(instance).await;
                 }
             }
             Blow::Crash(instance) => self.crash(instance),
@@ -208,6 +202,19 @@ impl World {
             }
         }
         settle().await;
+    }
+
+    async fn restart(&mut self, instance: usize) {
+        let Some(process) = &self.processes[instance] else {
+            self.start(instance).await;
+            return;
+        };
+        if !process.scheduler.running() {
+            // The same process starts its scheduler once more.
+            self.recorder.note(&process.name, What::Started);
+            let scheduler = process.scheduler.clone();
+            tokio::spawn(async move { scheduler.start(false).await });
+        }
     }
 
     fn crash(&mut self, instance: usize) {
