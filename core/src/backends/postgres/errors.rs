@@ -12,7 +12,8 @@ pub(super) fn sorted(error: &sqlx::Error, server: &ServerOptions) -> (Failure, b
     };
     let code = said.code().unwrap_or_default();
     let message = server.without_user(said.message());
-    let unprepared = matches!(code.as_ref(), "26000" | "42P05");
+    // Not there, there already, or somebody else's of the same name.
+    let unprepared = matches!(code.as_ref(), "26000" | "42P05" | "08P01");
     (database(&code, &message, &server.place()), unprepared)
 }
 
@@ -43,7 +44,7 @@ fn database(code: &str, message: &str, place: &str) -> Failure {
         }
         // Several that create the same at once: looked at again.
         "42P07" | "42710" => (unknown(code, message), Fate::Usable),
-        "26000" | "42P05" => (unknown(code, message), Fate::Broken),
+        "26000" | "42P05" | "08P01" => (unknown(code, message), Fate::Broken),
         "25006" => (
             Error::unavailable(format!("PostgreSQL at {place} only reads now ({message})")),
             Fate::ServerGone,

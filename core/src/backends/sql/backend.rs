@@ -69,8 +69,8 @@ impl<S: SqlStore + ?Sized + 'static> Backend for SqlEngine<S> {
     }
 
     async fn record_manual_run(&self, input: &ClaimInput) -> Result<Option<i64>> {
-        let call = Call::ClaimManual(ClaimInput { force: Some(true), ..input.clone() });
-        Ok(self.ordinary(&input.job, call).await?.into_outcome().slot)
+        let answer = self.ordinary(&input.job, Call::ClaimManual(input.clone())).await?;
+        answer.into_outcome().into_manual_slot(input)
     }
 
     async fn save_result(

@@ -3,6 +3,7 @@
 mod conformance;
 mod faults;
 mod opening;
+mod pooler;
 mod store;
 mod together;
 mod trips;
