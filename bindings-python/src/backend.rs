@@ -9,6 +9,8 @@ use anarchon::backend::history;
 use anarchon::backend::shared::SharedBackend;
 use anarchon::backends;
 use anarchon::backends::memory::MemoryBackend;
+use anarchon::backends::mysql::MySqlBackend;
+use anarchon::backends::postgres::PostgresBackend;
 use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::clock::{Clock, SystemClock};
 use anarchon::error::{Code, Error, Result};
@@ -94,12 +96,24 @@ fn open(url: &str, schemes: &[String]) -> Result<Backend> {
         )));
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    if scheme == "sqlite" {
-        let backend = SqliteBackend::from_url(url)?;
-        let ddl = Some(backend.ddl());
-        let backend = Arc::new(backend);
+    let sql = |ddl: Vec<String>, backend: Arc<dyn CoreBackend>| {
         let shared = SharedBackend::new(backend.clone());
-        return Ok(Backend { ddl, ..Backend::of(shared, backend, clock) });
+        Backend { ddl: Some(ddl), ..Backend::of(shared, backend, clock.clone()) }
+    };
+    match scheme {
+        "sqlite" => {
+            let backend = SqliteBackend::from_url(url)?;
+            return Ok(sql(backend.ddl(), Arc::new(backend)));
+        }
+        "postgres" | "postgresql" => {
+            let backend = PostgresBackend::from_url(url)?;
+            return Ok(sql(backend.ddl(), Arc::new(backend)));
+        }
+        "mysql" | "mariadb" => {
+            let backend = MySqlBackend::from_url(url)?;
+            return Ok(sql(backend.ddl(), Arc::new(backend)));
+        }
+        _ => {}
     }
     let backend = backends::open(url, &clock)?;
     Ok(Backend::of(SharedBackend::new(backend.clone()), backend, clock))

@@ -8,7 +8,14 @@ import secrets
 from typing import Any
 
 import pytest
-from anarchon import InvalidOptionError, JobContext, RedisBackend, Scheduler
+from anarchon import (
+    InvalidOptionError,
+    JobContext,
+    MySqlBackend,
+    PostgresBackend,
+    RedisBackend,
+    Scheduler,
+)
 from anarchon.testing import check_backend
 
 SERVERS: dict[str, tuple[type[Any], str, str]] = {
@@ -16,6 +23,16 @@ SERVERS: dict[str, tuple[type[Any], str, str]] = {
         RedisBackend,
         os.environ.get("ANARCHON_TEST_REDIS_URL", "redis://127.0.0.1:6379/0"),
         "rabbitmq://localhost",
+    ),
+    "postgres": (
+        PostgresBackend,
+        os.environ.get("ANARCHON_TEST_POSTGRES_URL", "postgres://postgres@127.0.0.1:5432/test"),
+        "mysql://localhost",
+    ),
+    "mysql": (
+        MySqlBackend,
+        os.environ.get("ANARCHON_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/test"),
+        "postgres://localhost",
     ),
 }
 # A namespace of its own for each run, so that no test meets the records of another.

@@ -53,7 +53,9 @@ from .events import (
 )
 from .handlers import Handler
 from .memory import MemoryBackend
+from .mysql import MySqlBackend
 from .options import Duration, Instant, Interval, JobOptions, RetryOptions, SchedulerOptions
+from .postgres import PostgresBackend
 from .records import (
     ActiveRun,
     ClaimInput,
@@ -120,12 +122,14 @@ __all__ = [
     "MemoryBackend",
     "MissedEvent",
     "MissedRange",
+    "MySqlBackend",
     "NativeBackend",
     "OverdueEvent",
     "OverlapError",
     "OverlapEvent",
     "Pause",
     "PauseRequest",
+    "PostgresBackend",
     "Record",
     "RedisBackend",
     "RetryOptions",

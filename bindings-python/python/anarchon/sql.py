@@ -165,6 +165,23 @@ def client_of(database: Any) -> SqlClient:
     )
 
 
+def one_of(backend: str, what: str, place: Any, database: Any, of_place: Mapping[str, Any]) -> None:
+    """Refuses both a place and a client, neither, and with a client what is its own business."""
+    if (place is None) == (database is None):
+        given = "neither" if place is None else "both"
+        raise InvalidOptionError(
+            f"{backend} was given {given} of {what} and database; give one of them: a {what}, or a "
+            "client that you have"
+        )
+    if database is None:
+        return
+    for name, value in of_place.items():
+        if value is not None:
+            raise InvalidOptionError(
+                f"{name} is {value!r}; with database it is the business of your client"
+            )
+
+
 class _Thread:
     """A daemon thread for the calls of one client: drivers bind connections to their thread."""
 

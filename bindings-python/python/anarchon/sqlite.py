@@ -10,7 +10,7 @@ from . import _anarchon
 from .builtin import NativeBackend
 from .errors import InvalidOptionError
 from .options import Duration
-from .sql import WrappedClient
+from .sql import WrappedClient, one_of
 from .url import optional_ms, with_options
 
 __all__ = ["SqliteBackend"]
@@ -55,25 +55,15 @@ class SqliteBackend(NativeBackend):
         call_timeout_ms: Duration | None = None,
         allow_network: bool | None = None,
     ) -> None:
-        if (path is None) == (database is None):
-            raise InvalidOptionError(
-                "SqliteBackend was given "
-                + ("neither" if path is None else "both")
-                + " of path and database; give the path of a file, or a client that you have"
-            )
+        of_path = {
+            "pool": pool,
+            "synchronous": synchronous,
+            "busy_timeout_ms": busy_timeout_ms,
+            "call_timeout_ms": call_timeout_ms,
+            "allow_network": allow_network,
+        }
+        one_of("SqliteBackend", "path", path, database, of_path)
         if database is not None:
-            only = {
-                "pool": pool,
-                "synchronous": synchronous,
-                "busy_timeout_ms": busy_timeout_ms,
-                "call_timeout_ms": call_timeout_ms,
-                "allow_network": allow_network,
-            }
-            for name, value in only.items():
-                if value is not None:
-                    raise InvalidOptionError(
-                        f"{name} is {value!r}; it is the business of the client in `database`"
-                    )
             self._client = WrappedClient.of(database)
             options = {"namespace": namespace, "table": table, "createTables": create_tables}
             super().__init__(self._client.open("sqlite", "sqlite", options))
