@@ -89,8 +89,8 @@ def test_a_wrong_option_is_refused_without_a_word_of_secrets(name: str) -> None:
     for wrong, options, says in (
         (other, {}, scheme),
         (5, {}, "url"),
-        (f"{scheme}://scott:tiger@localhost", {"namespace": "A b"}, "A b"),
-        (f"{scheme}://scott:tiger@localhost?colour=blue", {}, "colour"),
+        (f"{scheme}://scott:tiger@localhost/0", {"namespace": "A b"}, "A b"),
+        (f"{scheme}://scott:tiger@localhost/0?colour=blue", {}, "colour"),
     ):
         with pytest.raises(InvalidOptionError) as refused:
             kind(wrong, **options)
