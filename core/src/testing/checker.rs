@@ -18,6 +18,8 @@ pub struct Expected {
     pub skip: bool,
     /// The interval of an `every` job that all replicas define the same way (ms).
     pub every_ms: Option<i64>,
+    /// No message is late: so it shows whether an instance asks for its slots oldest first.
+    pub in_order: bool,
     /// Until which slot every one must be accounted for at the end (ms).
     pub until_ms: i64,
 }
@@ -106,6 +108,8 @@ struct Job {
     manual_slots: BTreeMap<String, i64>,
     reported: Vec<(i64, i64)>,
     first_since: Option<i64>,
+    /// The slots that an instance has asked for.
+    asked: BTreeMap<String, BTreeSet<i64>>,
 }
 
 impl Checker {
@@ -252,6 +256,9 @@ impl Job {
                 demand(!wanted || outcome.kind != OutcomeKind::Late, 5, || {
                     format!("slot {} is still wanted and was refused as late", key.slot)
                 })?;
+                if claim.kind == ClaimKind::Slot && !stepped {
+                    self.check_order(one, key.slot, claim.not_after_ms)?;
+                }
                 self.granted(one, key, &claim.input, outcome, idle, excused)
             }
             (Call::ClaimManual(input), Answer::Outcome(outcome)) => {
@@ -283,6 +290,30 @@ impl Job {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A slot that is asked for while an older one, still in time, has no answer would let the older
+    /// one be passed over.
+    fn check_order(&mut self, one: &Observed, slot: i64, last: Option<i64>) -> Checked {
+        let asked = self.asked.entry(one.instance.clone()).or_default();
+        let newest = asked.last().copied();
+        asked.insert(slot);
+        let (Some(every), Some(newest), Some(last)) = (self.expected.every_ms, newest, last) else {
+            return Ok(());
+        };
+        let mut older = newest + every;
+        while self.expected.in_order && older < slot {
+            let passed = !self.recorded.contains(&older) && one.store_ms <= older + (last - slot);
+            demand(!passed, 9, || {
+                format!(
+                    "{} asks for slot {slot} while slot {older}, which is still in time, has no \
+                     answer: it would be passed over",
+                    one.instance
+                )
+            })?;
+            older += every;
+        }
+        Ok(())
     }
 
     fn excuse_token(&mut self, slot: i64, token: &str) {

@@ -75,14 +75,16 @@ fn first_failing(focus: Focus, count: u64) -> Option<String> {
 }
 
 /// A mend, where its absence shows best, and after how many seeds at the latest.
-const MENDS: [(Mend, Focus, u64); 7] = [
+const MENDS: [(Mend, Focus, u64); 9] = [
     (Mend::F01, Focus::Outages, 30),
     (Mend::F02, Focus::Deploys, 20),
     (Mend::F08, Focus::Deploys, 50),
     (Mend::F10, Focus::Pauses, 10),
     (Mend::F13, Focus::Duplicates, 20),
     (Mend::F19, Focus::SetBack, 40),
+    (Mend::G03, Focus::Disagreement, 40),
     (Mend::T01, Focus::Mixed, 10),
+    (Mend::T07, Focus::Trimming, 20),
 ];
 
 #[test]

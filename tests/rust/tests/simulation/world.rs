@@ -124,7 +124,9 @@ impl World {
         for (index, skip) in self.plan.skip.iter().enumerate() {
             let job = &self.plan.instances[0].jobs[index];
             let every_ms = self.plan.steady.then_some(job.every_ms);
-            expected.insert(job.name.clone(), Expected { skip: *skip, every_ms, until_ms });
+            let in_order = self.plan.focus == Focus::Trimming;
+            let job_expected = Expected { skip: *skip, every_ms, in_order, until_ms };
+            expected.insert(job.name.clone(), job_expected);
         }
         let seen = self.recorder.all();
         let violation = check(&seen, &expected).err();
@@ -141,7 +143,9 @@ impl World {
             if !alone {
                 self.strike(Blow::Restart(instance)).await;
             }
-            for job in 0..self.plan.skip.len() {
+            // Only there jobs are paused, and a resume makes everybody look.
+            let jobs = if self.plan.focus == Focus::Mixed { self.plan.skip.len() } else { 0 };
+            for job in 0..jobs {
                 self.strike(Blow::ResumeJob(instance, job)).await;
             }
         }
