@@ -5,6 +5,8 @@ use std::sync::Arc;
 use anarchon::backend::contract::{Backend, JobLimits, PauseRequest, RunStore};
 use anarchon::backend::shared::SharedBackend;
 use anarchon::backends::memory::MemoryBackend;
+use anarchon::backends::mysql::MySqlBackend;
+use anarchon::backends::postgres::PostgresBackend;
 use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::clock::{Clock, SystemClock};
 use anarchon::error::{Error, Result};
@@ -181,6 +183,14 @@ fn open(url: &str, schemes: &[String]) -> Result<NativeBackend> {
     Ok(match scheme {
         "sqlite" => {
             let backend = SqliteBackend::from_url(url)?;
+            sql(backend.ddl(), Arc::new(backend))
+        }
+        "postgres" | "postgresql" => {
+            let backend = PostgresBackend::from_url(url)?;
+            sql(backend.ddl(), Arc::new(backend))
+        }
+        "mysql" | "mariadb" => {
+            let backend = MySqlBackend::from_url(url)?;
             sql(backend.ddl(), Arc::new(backend))
         }
         _ => {

@@ -3,7 +3,9 @@
 import { adopt } from './builtin';
 import type { Backend } from './contract';
 import { MemoryBackend } from './memory';
+import { MySqlBackend } from './mysql';
 import type { NativeBackend } from './native';
+import { PostgresBackend } from './postgres';
 import { RedisBackend } from './redis';
 import { SqliteBackend } from './sqlite';
 
@@ -11,6 +13,8 @@ import { SqliteBackend } from './sqlite';
 const CLASSES: Record<string, () => Backend> = {
   memory: () => new MemoryBackend(),
   sqlite: () => new SqliteBackend('anarchon.db'),
+  postgres: () => new PostgresBackend('postgres://'),
+  mysql: () => new MySqlBackend('mysql://localhost/anarchon'),
   redis: () => new RedisBackend('redis://'),
 };
 

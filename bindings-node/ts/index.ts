@@ -51,7 +51,13 @@ export type {
 } from './events';
 export type { Logger } from './logger';
 export { MemoryBackend, type MemoryBackendOptions } from './memory';
+export { MySqlBackend, type MySqlBackendOptions } from './mysql';
 export type { Duration, JobOptions, Retries, SchedulerOptions } from './options';
+export {
+  PostgresBackend,
+  type PostgresBackendOptions,
+  type PostgresDatabaseOptions,
+} from './postgres';
 export { RedisBackend, type RedisBackendOptions } from './redis';
 export {
   type Explanation,
@@ -65,5 +71,6 @@ export {
   type StartOptions,
   type StopReport,
 } from './scheduler';
+export type { SqlServerOptions } from './server';
 export { SqlBackend, type SqlClient, type SqlDialect, type SqlQueryable } from './sql';
 export { SqliteBackend, type SqliteBackendOptions, type SqliteDatabaseOptions } from './sqlite';

@@ -219,9 +219,8 @@ test('L01: a handler that blocks the event loop for three leases keeps its lease
       while (performance.now() < until);
       return ctx.attempt;
     }, { leaseMs: 1_000, jitterMs: 0 });
-    await scheduler.start({ signals: true });
-    console.log('ready');
     scheduler.on('finished', () => console.log('finished'));
+    await scheduler.start({ signals: true });
   `;
   const store = `sqlite:${join(start(t, '').cwd, 'jobs.db')}`;
   const at = String(Date.now() + 1_500);

@@ -2,10 +2,22 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { RedisBackend, Scheduler } from 'anarchon';
+import { MySqlBackend, PostgresBackend, RedisBackend, Scheduler } from 'anarchon';
 import { checkBackend } from 'anarchon/testing';
 
 const SERVERS = [
+  {
+    name: 'postgres',
+    class: PostgresBackend,
+    url: process.env.ANARCHON_TEST_POSTGRES_URL ?? 'postgres://postgres@127.0.0.1:5432/test',
+    other: 'mysql://localhost/test',
+  },
+  {
+    name: 'mysql',
+    class: MySqlBackend,
+    url: process.env.ANARCHON_TEST_MYSQL_URL ?? 'mysql://root@127.0.0.1:3306/test',
+    other: 'postgres://localhost/test',
+  },
   {
     name: 'redis',
     class: RedisBackend,
@@ -13,6 +25,8 @@ const SERVERS = [
     other: 'rabbitmq://localhost',
   },
 ];
+
+const withPassword = (url) => url.replace(/\/\/([^@/]*@)?/, '//me:hunter2@');
 
 for (const server of SERVERS) {
   describe(server.name, () => {
@@ -88,9 +102,9 @@ for (const server of SERVERS) {
     test('what is wrong in a URL or an option is refused, and no secret is shown', () => {
       for (const options of [
         server.other,
-        server.url.replace('//', '//me:hunter2@').replace(/$/, '?pol=4'),
-        { url: server.url.replace('//', '//me:hunter2@'), pol: 4 },
-        { url: server.url.replace('//', '//me:hunter2@'), pool: 0 },
+        withPassword(server.url).replace(/$/, '?pol=4'),
+        { url: withPassword(server.url), pol: 4 },
+        { url: withPassword(server.url), pool: 0 },
         { pool: 4 },
       ]) {
         assert.throws(
