@@ -243,17 +243,13 @@ async def test_an_answer_that_is_no_rows_names_the_member(tmp_path: Path) -> Non
         def all(self, sql: str, params: list[Any]) -> Any:
             return [(1, 2)]
 
-    class NeverRuns(Plain):
-        def transaction(self, fn: Callable[[Any], None]) -> str:
-            return "nothing was done"
-
-    for kind in (Odd, Lists, NeverRuns):
+    for kind in (Odd, Lists):
         scheduler = Scheduler(
             backend=SqliteBackend(database=kind(tmp_path / f"{kind.__name__}.db")),
-            start_timeout_ms="1s",
+            start_timeout_ms="3s",
         )
         scheduler.every("job", "1h", lambda: "fine")
-        with pytest.raises(Exception, match=rf"{kind.__name__}\.(all|transaction)\(\)") as refused:
+        with pytest.raises(Exception, match=rf"{kind.__name__}\.all\(\)") as refused:
             await scheduler.start()
         assert hasattr(refused.value, "code")
         await scheduler.stop()
@@ -372,7 +368,7 @@ async def test_a_connection_of_the_wrong_shape_is_named(tmp_path: Path) -> None:
         def connect(self) -> Any:
             return "connected"
 
-    scheduler = Scheduler(backend=Wrong(tmp_path / "jobs.db"), start_timeout_ms=0)
+    scheduler = Scheduler(backend=Wrong(tmp_path / "jobs.db"), start_timeout_ms="3s")
     with pytest.raises(InvalidOptionError, match=r"Wrong\.connect\(\)"):
         await scheduler.start()
 
