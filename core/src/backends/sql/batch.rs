@@ -5,7 +5,7 @@ use super::decide::{Seen, Short, Verdict, decide, lease_of, scope_of, slot_of};
 use super::engine::{Ask, Live, SqlEngine, SqlStore, is_unknown};
 use super::load::Read;
 use super::plan::{Plan, Unit};
-use super::statements::{LONGEST, Runs, Scope};
+use super::statements::{LONGEST, Runs, Scope, padded};
 use crate::clock::{Clock, SystemClock, sleep_for};
 use crate::error::{Error, Result};
 use crate::lease::rules::{Answer, Call};
@@ -17,7 +17,7 @@ pub(super) struct Group {
 }
 
 /// Where more of the oldest runs must be known than this, all are read.
-const MOST_OLDEST: i64 = 64;
+const MOST_OLDEST: usize = 64;
 
 /// The most different slots in one statement, and so the most calls on one job at once.
 const MOST_SLOTS: usize = 256;
@@ -203,7 +203,7 @@ impl<S: SqlStore + ?Sized> Batch<'_, S> {
 
         let few = |short: &Short| short.oldest.filter(|oldest| *oldest <= MOST_OLDEST);
         let wanted = |verdict: &Result<Verdict, Short>| verdict.as_ref().err().and_then(few);
-        if let Some(oldest) = verdicts.iter().filter_map(wanted).max() {
+        if let Some(oldest) = verdicts.iter().filter_map(wanted).max().map(padded) {
             let some = (0..groups.len()).filter(|index| wanted(&verdicts[*index]).is_some());
             let some: Vec<usize> = some.collect();
             let jobs: Vec<&str> = some.iter().map(name).collect();

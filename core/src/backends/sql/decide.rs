@@ -82,7 +82,7 @@ pub(super) enum Seen {
     /// What the scope of the read brought.
     Scope(Runs),
     /// That, all that are unfinished, and so many of the oldest ended ones.
-    Oldest(i64),
+    Oldest(usize),
     /// All, at least in outline.
     All,
 }
@@ -91,7 +91,7 @@ pub(super) enum Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Short {
     /// How many; `None` for all.
-    pub(super) oldest: Option<i64>,
+    pub(super) oldest: Option<usize>,
 }
 
 /// Decides calls on one job, one after the other, at the store's time `now` (ms).
@@ -128,9 +128,9 @@ pub(super) fn decide(
                 return Err(Short { oldest: None });
             }
             let wanted = before_trimming - after.history_size + gone;
+            let wanted = usize::try_from(wanted).unwrap_or(0);
             if !matches!(seen, Seen::Oldest(oldest) if wanted <= oldest) {
-                let calls = i64::try_from(calls.len()).unwrap_or(i64::MAX);
-                return Err(Short { oldest: Some(wanted.saturating_add(calls)) });
+                return Err(Short { oldest: Some(wanted.saturating_add(calls.len())) });
             }
         }
         let trimmed = dropped(&state, &decision.changes);

@@ -251,18 +251,17 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
         lane: Lane,
         read: &mut Read,
         jobs: &[&str],
-        oldest: i64,
+        oldest: usize,
     ) -> Result<()> {
         for chunk in jobs.chunks(OLDEST_JOBS) {
-            let sql = live.statements.oldest(chunk.len());
-            let mut params = Vec::with_capacity(chunk.len() * 7);
+            let sql = live.statements.oldest(chunk.len(), oldest);
+            let mut params = Vec::with_capacity(chunk.len() * 6);
             for job in chunk {
                 let of_job =
                     [SqlValue::Text(self.namespace.clone()), SqlValue::Text((*job).to_owned())];
-                params.extend(of_job.iter().cloned());
-                params.extend(of_job.iter().cloned());
-                params.push(SqlValue::Int(oldest));
-                params.extend(of_job);
+                for _ in 0..3 {
+                    params.extend(of_job.iter().cloned());
+                }
             }
             let rows = live.client.all_in(lane, &sql, &params).await?;
             load::add_oldest(&mut read.jobs, chunk, rows)?;

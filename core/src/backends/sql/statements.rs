@@ -97,7 +97,7 @@ pub(super) struct Statements {
     reads: Mutex<HashMap<(Scope, usize, usize), Arc<str>>>,
     stamps: Mutex<HashMap<usize, Arc<str>>>,
     outlines: Mutex<HashMap<usize, Arc<str>>>,
-    oldest: Mutex<HashMap<usize, Arc<str>>>,
+    oldest: Mutex<HashMap<(usize, usize), Arc<str>>>,
     /// The texts of [`Write`]s that change one row, and of those that change several.
     writes: Mutex<HashMap<(Write, usize), Arc<str>>>,
     pub(super) history: Arc<str>,
@@ -219,8 +219,9 @@ impl Statements {
 
     /// Reads the same of the oldest ended runs of some jobs and of their unfinished ones, and
     /// counts all, in the order of [`OLDEST`]. For each job its parameters are three times the
-    /// namespace and the job, the second time with how many of the oldest.
-    pub(super) fn oldest(&self, jobs: usize) -> Arc<str> {
+    /// namespace and the job. (SQLite prepares a statement afresh each time if `LIMIT` is a
+    /// parameter.)
+    pub(super) fn oldest(&self, jobs: usize, limit: usize) -> Arc<str> {
         let mut oldest = self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let outline = OUTLINE.join(", ");
@@ -231,12 +232,12 @@ impl Statements {
                  (SELECT COUNT(*) AS total, COUNT(CASE WHEN is_manual = 0 THEN 1 END) AS scheduled \
                  {of_job}) c CROSS JOIN \
                  (SELECT * FROM (SELECT {outline} {of_job} \
-                 AND (status IS NOT NULL OR lease_ms = 0) ORDER BY slot, is_manual LIMIT ?) a \
+                 AND (status IS NOT NULL OR lease_ms = 0) ORDER BY slot, is_manual LIMIT {limit}) a \
                  UNION ALL SELECT {outline} {of_job} AND status IS NULL AND lease_ms > 0) t"
             );
             self.dialect.placeholders(&vec![part; jobs].join(" UNION ALL ")).into()
         };
-        oldest.entry(jobs).or_insert_with(make).clone()
+        oldest.entry((jobs, limit)).or_insert_with(make).clone()
     }
 
     /// Locks the rows of some jobs in the order of their names; `None` where rows are not locked.
