@@ -48,7 +48,7 @@ pub(super) enum Message {
     Sweep(String),
     Woken(String, StoreWake),
     Failed { job: Option<Arc<str>>, error: Error },
-    Stop { grace_ms: i64, reply: oneshot::Sender<StopReport> },
+    Stop { grace_ms: i64, reply: oneshot::Sender<Result<StopReport>> },
     Abort,
 }
 
@@ -429,11 +429,14 @@ impl Driver {
                 Err(Error::unavailable(text))
             }
         };
-        if let Err(error) = closed {
+        // What a user's own `close` throws reaches whoever asked for the stop, if anybody waits.
+        let users_own = matches!(closed, Err(Error::Host(_)));
+        let told = if users_own { closed.clone() } else { Ok(()) };
+        let heard = self.stopping.take().is_some_and(|stopping| stopping.answer(&told));
+        if let Err(error) = closed
+            && !(users_own && heard)
+        {
             self.emit(Event::Error { error, job: None });
-        }
-        if let Some(stopping) = self.stopping.take() {
-            stopping.answer();
         }
     }
 

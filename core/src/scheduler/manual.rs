@@ -194,8 +194,10 @@ impl Driver {
         let Some(ask) = self.manual.get_mut(&id) else { return };
         ask.failures += 1;
         let (failures, job) = (ask.failures, ask.job);
-        let users_own = matches!(error, Error::Host(_));
-        if now >= ask.until || stopping || users_own {
+        // Asking again changes nothing about what a user's backend throws, or what it answers wrongly.
+        let final_word =
+            matches!(error, Error::Host(_)) || error.code() == Some(Code::BackendRefused);
+        if now >= ask.until || stopping || final_word {
             if let Some(ask) = self.manual.remove(&id) {
                 self.give_manual_back(&ask, ask.slot);
                 let _nobody_waits = ask.reply.send(Err(error));

@@ -277,7 +277,8 @@ impl Scheduler {
     /// 5 s more. Repeating it waits for the same stop. Also closes a reader that never started.
     ///
     /// # Errors
-    /// What the backend's `close` says, for a reader; else that is an `error` event.
+    /// What a user's own `close` throws, once everything has been stopped. What a store of ours says
+    /// of it is an `error` event.
     pub async fn stop(&self, grace_ms: Option<i64>) -> Result<StopReport> {
         let started = self.inner.state().started.clone();
         let Some(started) = started else {
@@ -290,7 +291,7 @@ impl Scheduler {
         let grace_ms = grace_ms.unwrap_or(GRACE_MS);
         started.mailbox.post(Message::Stop { grace_ms, reply });
         // A driver that is gone has stopped.
-        let report = answer.await.unwrap_or_default();
+        let report = answer.await.unwrap_or_else(|_gone| Ok(StopReport::default()));
         {
             let mut state = self.inner.state();
             if state.started.as_ref().is_some_and(|now| now.mailbox.is_same(&started.mailbox)) {
@@ -298,8 +299,9 @@ impl Scheduler {
             }
         }
         self.inner.registrations.notify_waiters();
-        self.stop_reading().await?;
-        Ok(report)
+        let read = self.stop_reading().await;
+        let report = report?;
+        read.map(|()| report)
     }
 
     /// Waits until the store knows every job.

@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, Result};
 use crate::scheduler::StopReport;
 use crate::scheduler::driver::Driver;
 use crate::scheduler::run::run_ref;
@@ -11,15 +11,18 @@ use crate::scheduler::timers::{JobId, Timer};
 /// A stop under way.
 pub(super) struct Stopping {
     pub(super) report: StopReport,
-    replies: Vec<oneshot::Sender<StopReport>>,
+    replies: Vec<oneshot::Sender<Result<StopReport>>>,
 }
 
 impl Stopping {
-    /// Answers everybody who waits for the stop.
-    pub(super) fn answer(self) {
+    /// Answers everybody who waits for the stop; false if nobody does.
+    pub(super) fn answer(self, closed: &Result<()>) -> bool {
+        let waited_for = !self.replies.is_empty();
         for reply in self.replies {
-            let _nobody_waits = reply.send(self.report.clone());
+            let answer = closed.clone().map(|()| self.report.clone());
+            let _nobody_waits = reply.send(answer);
         }
+        waited_for
     }
 }
 
@@ -29,7 +32,7 @@ const AFTER_GRACE_MS: i64 = 5_000;
 const TELLING_MS: i64 = 60_000;
 
 impl Driver {
-    pub(super) fn stop(&mut self, grace_ms: i64, reply: oneshot::Sender<StopReport>) {
+    pub(super) fn stop(&mut self, grace_ms: i64, reply: oneshot::Sender<Result<StopReport>>) {
         if let Some(stopping) = &mut self.stopping {
             stopping.replies.push(reply);
             return;
@@ -79,7 +82,7 @@ impl Driver {
                 report: stopping.report.clone(),
                 replies: std::mem::take(&mut stopping.replies),
             };
-            answered.answer();
+            answered.answer(&Ok(()));
         }
         self.timers.at_mono(Timer::GiveUp, self.clock.mono_ms() + TELLING_MS);
     }
