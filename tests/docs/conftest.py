@@ -26,6 +26,10 @@ def compiled(workshop: Path) -> dict[str, str]:
     typed = [example for example in examples() if example.language == "ts"]
     for example in typed:
         (workshop / f"{example.slug}.mts").write_text(example.code, encoding="utf-8")
+        if "file" in example.how:
+            # Other blocks import it by its name.
+            name = Path(example.how["file"]).with_suffix(".mts")
+            (workshop / name).write_text(example.code, encoding="utf-8")
     settings = {
         "compilerOptions": {
             "strict": True,
