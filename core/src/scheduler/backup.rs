@@ -6,7 +6,7 @@ use crate::events::Event;
 use crate::lease::model::RunKey;
 use crate::schedule::{Schedule, zone_tables};
 use crate::scheduler::driver::{Driver, HOUR_MS};
-use crate::scheduler::slot::Phase;
+use crate::scheduler::state::Phase;
 use crate::scheduler::timers::{JobId, Timer};
 
 impl Driver {

@@ -23,7 +23,7 @@ use crate::scheduler::heartbeat::{BeatNews, Heart};
 use crate::scheduler::manual::ManualAsk;
 use crate::scheduler::outbox::Outbox;
 use crate::scheduler::run::HeldRun;
-use crate::scheduler::slot::Job;
+use crate::scheduler::state::Job;
 use crate::scheduler::stop::Stopping;
 use crate::scheduler::timers::{JobId, RunId, Timer, Timers};
 use crate::scheduler::{Inner, RunNow, StopReport};

@@ -3,7 +3,7 @@
 use crate::backend::contract::{RunRecord, Survey};
 use crate::lease::model::Status;
 use crate::scheduler::Explanation;
-use crate::scheduler::slot::JobSpec;
+use crate::scheduler::state::JobSpec;
 
 /// Explains a slot from its records and from what the store knows of the job.
 pub(super) fn explain(

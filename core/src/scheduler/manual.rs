@@ -10,7 +10,7 @@ use crate::mends::{self, Mend};
 use crate::scheduler::RunNow;
 use crate::scheduler::driver::{Driver, Message};
 use crate::scheduler::run::{Grant, Waiter};
-use crate::scheduler::slot::{Phase, unknown_job};
+use crate::scheduler::state::{Phase, unknown_job};
 use crate::scheduler::timers::{JobId, Timer};
 
 /// A manual run that has not been granted yet.

@@ -1,8 +1,10 @@
 //! The scheduler: when to claim, run, renew, back up, catch up and stop.
 
+mod answer;
 mod backup;
 pub mod context;
 mod driver;
+mod ending;
 mod explain;
 mod heartbeat;
 pub mod job;
@@ -11,12 +13,16 @@ mod missed;
 pub mod options;
 mod outbox;
 mod reading;
+mod record;
+mod registering;
 mod registry;
 mod run;
 mod slot;
 mod start;
+mod state;
 mod stop;
 mod timers;
+mod trouble;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -34,7 +40,7 @@ use crate::lease::model::{MissedRange, RunKey};
 use crate::random::Random;
 use crate::scheduler::driver::{Mailbox, Message};
 use crate::scheduler::registry::{Registered, Registry};
-use crate::scheduler::slot::{Job, JobSpec, unknown_job};
+use crate::scheduler::state::{Job, JobSpec, unknown_job};
 
 pub use context::{Cancellation, Handler, HandlerEnd, JobContext};
 pub use job::{JobDefinition, When};

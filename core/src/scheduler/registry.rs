@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::backend::contract::JobLimits;
 use crate::error::Result;
-use crate::scheduler::slot::JobSpec;
+use crate::scheduler::state::JobSpec;
 
 /// A job as it was added.
 pub(super) struct Registered {

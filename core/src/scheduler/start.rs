@@ -12,7 +12,7 @@ use crate::events::Event;
 use crate::random::Random;
 use crate::scheduler::driver::{Driver, Mailbox, Message};
 use crate::scheduler::options::{BackendSource, SchedulerOptions, SharedBackend};
-use crate::scheduler::slot::Job;
+use crate::scheduler::state::Job;
 use crate::scheduler::{Inner, Scheduler, Started, State, check_process, not_started};
 
 /// The embedded default store.
