@@ -2,6 +2,7 @@
 
 use crate::backend::contract::{ClaimInput, ClaimKind, Overlap, RunClaim, Survey};
 use crate::events::MissedReason;
+use crate::schedule::Schedule;
 use crate::scheduler::driver::{Driver, Pending};
 use crate::scheduler::state::{ASKS_KEPT, AskState, Phase};
 use crate::scheduler::timers::{JobId, Timer};
@@ -69,7 +70,10 @@ impl Driver {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let schedule = &job.spec.schedule;
         let now = survey.now_ms;
-        let first = job.first_in_time(now).max(survey.since).max(survey.floor.saturating_add(1));
+        // Nothing before its registration was ever missed; but one instant that passed while its
+        // job was on its way into the store is still meant, as long as it is in time.
+        let since = if matches!(schedule, Schedule::At(_)) { i64::MIN } else { survey.since };
+        let first = job.first_in_time(now).max(since).max(survey.floor.saturating_add(1));
         // What was asked for and got no answer is asked for again only if it is still in time.
         job.asks.retain(|slot, ask| *slot >= first || ask.state == AskState::InFlight);
         let mut slot = schedule.next(first.saturating_sub(1));

@@ -188,3 +188,22 @@ async fn after_ten_hours_of_silence_only_the_last_slot_is_made_up_for() {
     assert_eq!(fleet.slots().len(), 1, "{:?}", fleet.slots());
     assert_eq!(fleet.events("missed"), 1);
 }
+
+#[tokio::test]
+async fn an_instant_that_passes_on_the_way_into_the_store_still_runs() {
+    let fleet = Fleet::of(&["A", "B"]);
+    let instant = START_MS + 500 - 3_000;
+    fleet.job("once", When::At(json!(instant)), &json!({}));
+    fleet.start().await;
+    fleet.clock.advance(5_000).await;
+    assert_eq!(fleet.slots(), [instant]);
+}
+
+#[tokio::test]
+async fn an_instant_that_was_long_past_when_it_was_first_registered_is_refused() {
+    let fleet = Fleet::of(&["A"]);
+    fleet.job("once", When::At(json!(START_MS - 60_000)), &json!({}));
+    let error = fleet.schedulers[0].start(true).await.expect_err("a refusal");
+    assert_eq!(error.code(), Some(crate::error::Code::InvalidSchedule));
+    assert!(fleet.slots().is_empty());
+}
