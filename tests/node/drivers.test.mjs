@@ -256,7 +256,6 @@ test('a transaction that never calls its function is refused by name', async (t)
   const scheduler = new Scheduler({
     backend: new SqliteBackend({ database }),
     logger: false,
-    startTimeoutMs: 1_000,
   });
   scheduler.on('error', () => {});
   scheduler.every('job', '1h', () => {});

@@ -17,7 +17,7 @@ use crate::backends::sql::{
     SqlStore, SqlValue, TransactionBody,
 };
 use crate::backends::sqlite::{SqliteDialect, check_table};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::host::answer::wrong;
 use crate::host::names::Naming;
 use crate::host::object::{HostBody, HostObject};
@@ -272,10 +272,13 @@ impl SqlClient for HostClient {
             // The body's own error, also where the driver wrapped it.
             (Some(Err(error)), _) | (_, Err(error)) => Err(error),
             (Some(Ok(())), Ok(())) => Ok(()),
-            (None, Ok(())) => Err(Error::unavailable(format!(
-                "{}.transaction() returned without calling the function it was given",
-                self.object.describe()
-            ))),
+            (None, Ok(())) => Err(Error::new(
+                Code::BackendRefused,
+                format!(
+                    "{}.transaction() returned without calling the function it was given",
+                    self.object.describe()
+                ),
+            )),
         }
     }
 
