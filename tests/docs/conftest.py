@@ -56,8 +56,8 @@ def compiled(workshop: Path) -> dict[str, str]:
     for line in answer.stdout.splitlines():
         slug = line.split(".mts(")[0]
         # What is said of no example in particular is everybody's.
-        for name in [slug] if slug in known else known:
-            complaints[name] = complaints.get(name, "") + line + "\n"
+        for one in {slug} & known or known:
+            complaints[one] = complaints.get(one, "") + line + "\n"
     return complaints
 
 
