@@ -6,7 +6,9 @@
 >>> async def a_day():
 ...     clock, runs = ManualClock(), []
 ...     scheduler = Scheduler(clock=clock)
-...     scheduler.every("tick", "1h", lambda ctx: runs.append(ctx.slot))
+...     @scheduler.every("tick", "1h")
+...     async def tick(ctx):
+...         runs.append(ctx.slot)
 ...     async with scheduler:
 ...         await clock.advance("1d")
 ...     return len(runs)
