@@ -8,9 +8,9 @@ make build PROFILE="$1"
 rm -rf dist
 mkdir -p dist
 .build/venv/bin/python .make/wheel.py dist
-# npm packs the licences and the readme of the folder that it is in.
-cp README.md LICENSE-APACHE LICENSE-MIT bindings-node/
-trap 'rm -f bindings-node/README.md bindings-node/LICENSE-APACHE bindings-node/LICENSE-MIT' EXIT
+# npm packs the licences of the folder that it is in.
+cp LICENSE-APACHE LICENSE-MIT bindings-node/
+trap 'rm -f bindings-node/LICENSE-APACHE bindings-node/LICENSE-MIT' EXIT
 (cd bindings-node && npm pack --silent --pack-destination ../dist)
 
 .make/smoke.sh
