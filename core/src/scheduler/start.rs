@@ -31,6 +31,9 @@ const ORCHESTRATORS: [&str; 5] = [
 /// How long `start` tries to reach a store (ms).
 const START_TIMEOUT_MS: i64 = 10_000;
 
+/// How long a single try may take at least: a refusal must have time to arrive, however short the
+/// patience (ms).
+const LEAST_DEADLINE_MS: i64 = 1_000;
 /// How long a single try may take (ms).
 const INIT_DEADLINE_MS: i64 = 15_000;
 
@@ -171,7 +174,8 @@ impl Scheduler {
         let mut wait = 50;
         let mut told = false;
         loop {
-            let left = until.saturating_sub(clock.mono_ms()).clamp(1, INIT_DEADLINE_MS);
+            let left =
+                until.saturating_sub(clock.mono_ms()).clamp(LEAST_DEADLINE_MS, INIT_DEADLINE_MS);
             let tried = tokio::select! {
                 biased;
                 () = started.cancel.cancelled() => Err(not_started()),
