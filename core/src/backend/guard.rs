@@ -4,7 +4,11 @@
 //! No answer within the deadline is an error like any other: the outcome is unknown, and the caller
 //! asks again with the same token.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+
+use futures_util::FutureExt;
 
 use crate::backend::contract::{
     Backend, ClaimInput, ClaimOutcome, Finish, Heartbeat, JobLimits, OutcomeKind, RunClaim,
@@ -52,9 +56,14 @@ impl Guard {
         deadline_ms: i64,
         call: impl Future<Output = Result<T>>,
     ) -> Result<T> {
+        // A panic inside a store is one more way of giving no answer: it must not take along the task
+        // that waits for one.
+        let call = AssertUnwindSafe(call).catch_unwind();
         tokio::select! {
             biased;
-            answer = call => answer.map_err(|error| error.in_context(&self.member(member))),
+            answer = call => answer
+                .unwrap_or_else(|panic| Err(Error::unavailable(said_in(&*panic))))
+                .map_err(|error| error.in_context(&self.member(member))),
             () = sleep_for(&*self.clock, deadline_ms) => Err(self.silent(member, deadline_ms)),
         }
     }
@@ -251,4 +260,11 @@ impl Guard {
     ) -> Result<T> {
         self.call(member, call_deadline(None), call).await
     }
+}
+
+/// What a panic says.
+fn said_in(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("panicked: {}", text.unwrap_or("without a message"))
 }

@@ -10,7 +10,7 @@ use crate::scheduler::{HistoryEntry, Scheduler, When};
 use crate::testing::ManualClock;
 
 /// An instant of 2026-03-01, by hour, minute and second (ms).
-fn at(hour: i64, minute: i64, second: i64) -> i64 {
+pub(super) fn at(hour: i64, minute: i64, second: i64) -> i64 {
     const MIDNIGHT: i64 = 1_772_323_200_000;
     MIDNIGHT + ((hour * 60 + minute) * 60 + second) * 1_000
 }
@@ -19,7 +19,7 @@ fn fleet_at(start: i64, ids: &[&str]) -> Fleet {
     Fleet::with(ManualClock::new(start), ids)
 }
 
-fn cron(expression: &str) -> When {
+pub(super) fn cron(expression: &str) -> When {
     When::Cron(expression.to_owned())
 }
 

@@ -1,6 +1,8 @@
 //! The scheduler on the memory store and a manual clock.
 
 mod cases;
+mod processes;
+mod troubles;
 
 use std::sync::{Arc, Mutex};
 
