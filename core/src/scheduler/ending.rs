@@ -21,7 +21,6 @@ impl Driver {
         for timer in [Timer::TryTimeout(id), Timer::Abandon(id)] {
             self.timers.clear(timer);
         }
-        let stopping = self.stopping.is_some();
         let wall = self.clock.wall_ms();
         let Some(run) = self.runs.get_mut(&id) else { return };
         run.handler_runs = false;
@@ -56,9 +55,6 @@ impl Driver {
             (HandlerEnd::Threw(error), Some(_)) => {
                 run.thrown = Some(error);
                 self.hand_over(id);
-            }
-            (HandlerEnd::Threw(error), None) if stopping && run.spec.settings.retries.is_some() => {
-                self.try_failed(id, Status::Failed, Some(error), None);
             }
             (HandlerEnd::Threw(error), None) => {
                 self.try_failed(id, Status::Failed, Some(error), None);

@@ -80,19 +80,10 @@ impl Driver {
             self.answer_manual(id, Err(Error::new(Code::UnknownJob, "the job was removed")));
             return;
         };
-        let settings = job.settings();
         let input = ClaimInput {
-            job: job.name.to_string(),
-            slot: ask.slot,
-            token: ask.token.clone(),
-            instance_id: self.instance_id.to_string(),
-            history_size: settings.history_size,
-            history_ttl_ms: settings.history_ttl_ms,
-            lease_ms: self.leases.then_some(settings.lease_ms),
-            overlap: self.leases.then_some(settings.overlap),
             force: Some(ask.how.force),
-            max_early_ms: None,
             asked_at: Some(ask.asked_at),
+            ..self.claim_input(&job.spec, ask.slot, ask.token.clone())
         };
         let (guard, clock) = (self.guard.clone(), self.clock.clone());
         self.send(async move {

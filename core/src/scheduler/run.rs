@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use crate::backend::contract::{ClaimInput, ClaimKind, Heartbeat, RunRecord, StoredResult};
+use crate::backend::contract::{ClaimKind, Heartbeat, RunRecord, StoredResult};
 use crate::clock::busy;
 use crate::error::{Error, Result};
 use crate::events::{Event, RunInfo, Trigger};
@@ -175,20 +175,8 @@ impl Driver {
         if run.grant.key.manual || !self.guard.backend().records_claims() {
             return;
         }
-        let settings = &run.spec.settings;
-        let input = ClaimInput {
-            job: run.spec.name.to_string(),
-            slot: run.grant.key.slot,
-            token: run.grant.token.clone(),
-            instance_id: self.instance_id.to_string(),
-            history_size: settings.history_size,
-            history_ttl_ms: settings.history_ttl_ms,
-            lease_ms: self.leases.then_some(settings.lease_ms),
-            overlap: None,
-            force: None,
-            max_early_ms: None,
-            asked_at: None,
-        };
+        let (slot, token) = (run.grant.key.slot, run.grant.token.clone());
+        let input = self.claim_input(&run.spec, slot, token);
         let (guard, name) = (self.guard.clone(), run.spec.name.clone());
         let mailbox = self.mailbox.clone();
         let working = busy(&*self.clock);

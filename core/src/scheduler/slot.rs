@@ -4,7 +4,7 @@ use crate::backend::contract::{ClaimInput, ClaimKind, Overlap, RunClaim, Survey}
 use crate::events::MissedReason;
 use crate::schedule::Schedule;
 use crate::scheduler::driver::{Driver, Pending};
-use crate::scheduler::state::{ASKS_KEPT, AskState, Phase};
+use crate::scheduler::state::{ASKS_KEPT, AskState, JobSpec, Phase};
 use crate::scheduler::timers::{JobId, Timer};
 
 impl Driver {
@@ -193,21 +193,30 @@ impl Driver {
         let not_after_ms = (claim.kind == ClaimKind::Slot).then(|| job.not_after(claim.slot));
         RunClaim {
             input: ClaimInput {
-                job: job.name.to_string(),
-                slot: claim.slot,
-                token: claim.token.clone(),
-                instance_id: self.instance_id.to_string(),
-                history_size: settings.history_size,
-                history_ttl_ms: settings.history_ttl_ms,
-                lease_ms: self.leases.then_some(settings.lease_ms),
-                overlap: self.leases.then_some(settings.overlap),
-                force: None,
                 max_early_ms: Some(settings.max_early_ms),
-                asked_at: None,
+                ..self.claim_input(&job.spec, claim.slot, claim.token.clone())
             },
             kind: claim.kind,
             max_takeovers: settings.max_takeovers,
             not_after_ms,
+        }
+    }
+
+    /// What every claim says of the job and of who asks.
+    pub(super) fn claim_input(&self, spec: &JobSpec, slot: i64, token: String) -> ClaimInput {
+        let settings = &spec.settings;
+        ClaimInput {
+            job: spec.name.to_string(),
+            slot,
+            token,
+            instance_id: self.instance_id.to_string(),
+            history_size: settings.history_size,
+            history_ttl_ms: settings.history_ttl_ms,
+            lease_ms: self.leases.then_some(settings.lease_ms),
+            overlap: self.leases.then_some(settings.overlap),
+            force: None,
+            max_early_ms: None,
+            asked_at: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use async_trait::async_trait;
 use serde_json::json;
 
-use crate::backend::contract::{Backend, ClaimInput, JobLimits, RunRecord, RunStore, StoredResult};
+use crate::backend::contract::{Backend, ClaimInput, JobLimits, RunRecord, StoredResult};
 use crate::backends::memory::MemoryBackend;
 use crate::error::{Code, Result};
 use crate::events::Trigger;
