@@ -2,7 +2,8 @@
 
 use super::client::Lane;
 use super::decide::{Seen, Short, Verdict, decide, lease_of, scope_of, slot_of};
-use super::engine::{Ask, Live, SqlEngine, SqlStore, is_unknown};
+use super::engine::{Ask, Live, SqlEngine, SqlStore};
+use super::failures::Failures;
 use super::load::Read;
 use super::plan::{Plan, Unit};
 use super::statements::{LONGEST, Runs, Scope, padded};
@@ -14,6 +15,13 @@ use crate::lease::rules::{Answer, Call};
 pub(super) struct Group {
     job: String,
     calls: Vec<usize>,
+    failures: Failures,
+}
+
+impl Group {
+    fn of(job: &str, call: usize) -> Group {
+        Group { job: job.to_owned(), calls: vec![call], failures: Failures::default() }
+    }
 }
 
 /// Where more of the oldest runs must be known than this, all are read.
@@ -33,7 +41,7 @@ pub(super) fn chunks(asks: &[Ask]) -> Vec<Vec<Group>> {
             Some(group) if group.job == asks[index].job && group.calls.len() < MOST_SLOTS => {
                 group.calls.push(index);
             }
-            _ => groups.push(Group { job: asks[index].job.clone(), calls: vec![index] }),
+            _ => groups.push(Group::of(&asks[index].job, index)),
         }
     }
     let mut chunks: Vec<Vec<Group>> = Vec::new();
@@ -106,13 +114,16 @@ impl<S: SqlStore + ?Sized> Batch<'_, S> {
                         }
                     }
                     Err(error) => {
-                        let final_now = !is_unknown(&error) || clock.mono_ms() >= deadline;
-                        for call in lot.iter().flat_map(|group| &group.calls) {
-                            answers[*call] = final_now.then(|| Err(error.clone()));
-                        }
-                        if !final_now {
-                            rest.extend(lot);
-                            last_error = Some(error);
+                        let over = clock.mono_ms() >= deadline;
+                        for mut group in lot {
+                            if group.failures.end_with(&error) || over {
+                                for call in &group.calls {
+                                    answers[*call] = Some(Err(error.clone()));
+                                }
+                            } else {
+                                rest.push(group);
+                                last_error = Some(error.clone());
+                            }
                         }
                     }
                 }

@@ -7,7 +7,8 @@
 //! the one it was made on.
 //!
 //! An error inside an apply leaves unknown whether it went through. The call is then made again
-//! with the same token, which the rules answer as they would have, until the call's deadline.
+//! with the same token, which the rules answer as they would have, until the call's deadline or
+//! until another try cannot help (see `failures.rs`).
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -17,6 +18,7 @@ use super::apply;
 use super::batch::{Batch, chunks};
 use super::client::{Lane, SqlClient, SqlValue};
 use super::dialect::SqlDialect;
+use super::failures::Failures;
 use super::load::{self, Read};
 use super::plan::Unit;
 use super::schema::{DEFAULT_TABLE, Tables};
@@ -276,13 +278,14 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
         [SqlValue::Text(self.namespace.clone())].into_iter().chain(names)
     }
 
-    /// Repeats a read that failed, until the call's deadline.
+    /// Repeats a read that failed, until the call's deadline or until it would not help.
     pub(super) async fn patiently<T, F>(&self, read: impl Fn() -> F + Send + Sync) -> Result<T>
     where
         F: Future<Output = Result<T>> + Send,
         T: Send,
     {
         let deadline = SystemClock.mono_ms() + self.shared.options.call_timeout_ms;
+        let mut failures = Failures::default();
         let mut round = 0;
         loop {
             let error = match read().await {
@@ -290,7 +293,7 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
                 Err(error) => error,
             };
             let pause = self.pause_ms(round, true);
-            if !is_unknown(&error) || SystemClock.mono_ms() + pause >= deadline {
+            if failures.end_with(&error) || SystemClock.mono_ms() + pause >= deadline {
                 return Err(error);
             }
             sleep_for(&SystemClock, pause).await;
@@ -323,9 +326,4 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
         let (client, random) = (live.client.as_ref(), &self.shared.random);
         apply::apply_in_transaction(client, &live.statements, random, &units).await
     }
-}
-
-/// Whether it is unknown what became of a call that failed so. What we refuse ourselves is known.
-pub(super) fn is_unknown(error: &Error) -> bool {
-    matches!(error.code(), None | Some(crate::error::Code::BackendUnavailable))
 }

@@ -13,6 +13,7 @@
 //! | `apply.rs` | how they are applied in a transaction of any client |
 //! | `engine.rs` | what an open store is, and its single steps: reading, applying |
 //! | `batch.rs` | calls that travel together: load, decide, apply, and again where it was in vain |
+//! | `failures.rs` | which failures of a call are worth another try |
 //! | `open.rs` | connecting, checking, creating the tables |
 //! | `backend.rs` | the contract on top |
 //! | `server.rs` | how a database server is reached: options and URLs |
@@ -25,6 +26,7 @@ mod client;
 mod decide;
 mod dialect;
 mod engine;
+mod failures;
 mod load;
 mod open;
 mod plan;

@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 
 use super::client::{SqlQueryable, SqlValue};
 use super::engine::{Access, Live, SqlEngine, SqlStore};
+use super::failures::{Failures, is_for_now};
 use super::schema::{SCHEMA_MAJOR, SCHEMA_MINOR};
 use super::statements::Statements;
 use crate::clock::{Clock, SystemClock, sleep_for};
@@ -53,12 +54,12 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
     async fn prepare(&self, live: &Live) -> Result<()> {
         self.shared.store.check_server(&live.client).await?;
         let deadline = SystemClock.mono_ms() + self.shared.options.call_timeout_ms;
+        let mut failures = Failures::default();
         for round in 0_u32.. {
             let Err(error) = self.prepare_once(live).await else { return Ok(()) };
-            let refused = !matches!(error.code(), None | Some(Code::BackendUnavailable));
             // Several that start at once get into each other's way; each of them is fine in the end.
             let pause = 1 + self.shared.random.up_to(8 << round.min(6));
-            if refused || SystemClock.mono_ms() + pause >= deadline {
+            if failures.end_with(&error) || SystemClock.mono_ms() + pause >= deadline {
                 return Err(error);
             }
             sleep_for(&SystemClock, pause).await;
@@ -78,7 +79,7 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
         } else if live.access == Access::Reader || !self.shared.options.create_tables {
             return Err(match found {
                 // A server that does not answer is not a server without tables.
-                Err(error) if error.code() == Some(Code::BackendUnavailable) => error,
+                Err(error) if is_for_now(&error) => error,
                 other => self.no_tables(other.err()),
             });
         } else {
