@@ -29,7 +29,8 @@ async function drain(): Promise<void> {
 
 /**
  * A clock that moves only when told to, for schedulers on `memory:` (a clock without a backend means
- * that; with another store it is refused). Several schedulers may share one.
+ * that) and on backends of your own, which may read it too: `clock.nowMs`. With a store that has a
+ * clock of its own it is refused. Several schedulers may share one.
  *
  * @example
  * ```ts

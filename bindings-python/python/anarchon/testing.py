@@ -53,7 +53,8 @@ def _all_read(loops: list[_anarchon.Bridge]) -> bool:
 
 
 class ManualClock:
-    """A clock for schedulers on a `memory:` store; several may share one.
+    """A clock for schedulers on a `memory:` store, and on backends of your own, which may read it
+    too; several schedulers may share one.
 
     It shows 2026-01-01T00:00:00Z at first, unless `start` (ms since the Unix epoch, or an aware
     `datetime`) says otherwise. A scheduler with a clock and without a backend gets a store in

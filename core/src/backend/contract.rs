@@ -559,6 +559,11 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// Whether the store judges by a clock of its own, which a manual clock would not move.
+    fn has_own_clock(&self) -> bool {
+        true
+    }
+
     /// The same store under another namespace, sharing the connections; `None` if namespaces are
     /// the object's own business.
     fn with_namespace(&self, _namespace: &str) -> Option<std::sync::Arc<dyn Backend>> {

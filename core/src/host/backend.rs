@@ -161,6 +161,11 @@ impl Backend for HostBackend {
         self.dedupe_window_ms
     }
 
+    /// That is the user's business: a store of theirs may read the manual clock too.
+    fn has_own_clock(&self) -> bool {
+        false
+    }
+
     async fn init(&self) -> Result<()> {
         self.host.call("init", Vec::new()).await.map(|value| nothing(&value))
     }

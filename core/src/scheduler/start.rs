@@ -65,10 +65,10 @@ impl Scheduler {
             BackendSource::Object(shared) => shared,
         };
         let root = shared.backend().clone();
-        if clock.is_manual() && root.name() != "memory" {
+        if clock.is_manual() && root.has_own_clock() {
             return Err(Error::option(format!(
-                "a manual clock moves only schedulers on memory:, and the backend is {:?}; leave \
-                 the clock or the backend out",
+                "a manual clock moves only schedulers on memory: and on backends of your own, and \
+                 the backend {:?} has a clock of its own; leave the clock or the backend out",
                 root.name()
             )));
         }

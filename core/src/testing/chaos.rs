@@ -225,6 +225,10 @@ impl Backend for Chaos {
         self.inner.dedupe_window_ms()
     }
 
+    fn has_own_clock(&self) -> bool {
+        self.inner.has_own_clock()
+    }
+
     async fn init(&self) -> Result<()> {
         self.send(None, |inner| Box::pin(async move { inner.init().await })).await
     }

@@ -114,6 +114,10 @@ impl Backend for MemoryBackend {
         "memory".to_owned()
     }
 
+    fn has_own_clock(&self) -> bool {
+        false
+    }
+
     async fn init(&self) -> Result<()> {
         Ok(())
     }
