@@ -158,10 +158,10 @@ class Host:
         kinds = self._kinds.get(member, ())
         for index, kind in enumerate(kinds):
             if kind is not None and positional[index] is not None:
-                positional[index] = kind._read_own(positional[index])
+                positional[index] = kind.from_dict(positional[index])
         if member in ADDED:
             added, kind = ADDED[member]
-            named = {name: kind._read_own(value) for name, value in named.items() if name == added}
+            named = {name: kind.from_dict(value) for name, value in named.items() if name == added}
         return getattr(self.target, member), positional, named
 
     def _call_plain(

@@ -6,7 +6,9 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from .errors import InvalidOptionError
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from .sql import SqlClient
 
 __all__ = ["from_asyncpg", "from_psycopg", "from_sqlalchemy", "from_sqlite3"]
+
+L = TypeVar("L")
 
 
 def from_sqlite3(
@@ -95,6 +99,18 @@ def _rows(cursor: Any) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
+# By which those who use one connection take turns, however many clients are made of it.
+_turns: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+def _turn_of(connection: Any, fresh: L) -> L:
+    try:
+        turn: L = _turns.setdefault(connection, fresh)
+    except TypeError:  # A pool, which needs none.
+        return fresh
+    return turn
+
+
 def from_asyncpg(pool: Any) -> SqlClient:
     """A client of an asyncpg pool, or of one connection, whose statements then take turns. It stays
     open."""
@@ -104,7 +120,7 @@ def from_asyncpg(pool: Any) -> SqlClient:
 class _Asyncpg:
     def __init__(self, pool: Any) -> None:
         self._pool = pool
-        self._turn = asyncio.Lock()
+        self._turn = _turn_of(pool, asyncio.Lock())
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
@@ -138,11 +154,9 @@ class _AsyncpgTransaction:
 def from_psycopg(pool: Any) -> SqlClient:
     """A client of psycopg 3: a `ConnectionPool`, an `AsyncConnectionPool`, or a connection of
     either kind, whose statements then take turns. It stays open."""
-    if hasattr(pool, "connection"):
-        probe, connections = type(pool).__name__, pool.connection
-    else:
-        probe, connections = type(pool).__name__, None
-    if probe.startswith("Async"):
+    # A connection has something called `connection` too.
+    connections = pool.connection if hasattr(pool, "getconn") else None
+    if type(pool).__name__.startswith("Async"):
         return _AsyncPsycopg(pool, connections)
     return _Psycopg(pool, connections)
 
@@ -158,11 +172,13 @@ class _Psycopg:
     def __init__(self, pool: Any, connections: Any) -> None:
         self._pool = pool
         self._connections = connections
+        self._turn = _turn_of(pool, Lock())
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
         if self._connections is None:
-            yield self._pool
+            with self._turn:
+                yield self._pool
         else:
             with self._connections() as connection:
                 yield connection
@@ -189,7 +205,7 @@ class _AsyncPsycopg:
     def __init__(self, pool: Any, connections: Any) -> None:
         self._pool = pool
         self._connections = connections
-        self._turn = asyncio.Lock()
+        self._turn = _turn_of(pool, asyncio.Lock())
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:

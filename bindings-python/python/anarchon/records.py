@@ -127,14 +127,18 @@ class Record:
         return written
 
     @classmethod
+    def from_dict(cls: type[R], data: Mapping[str, Any]) -> R:
+        """A record from what `to_dict` writes; fields that this version does not know are ignored.
+
+        >>> ClaimRecord.from_dict({"slot": 0, "by": "a", "at": 5, "manual": False, "new": 1})
+        ClaimRecord(slot=0, by='a', at=5, manual=False)
+        """
+        return cls._build(data, _OWN)
+
+    @classmethod
     def _read(cls: type[R], data: Mapping[str, Any]) -> R:
         """A record from its wire form; unknown fields are ignored."""
         return cls._build(data, _WIRE)
-
-    @classmethod
-    def _read_own(cls: type[R], data: Mapping[str, Any]) -> R:
-        """A record from what `to_dict` writes; unknown fields are ignored."""
-        return cls._build(data, _OWN)
 
     @classmethod
     def _build(cls: type[R], data: Mapping[str, Any], style: _Style) -> R:

@@ -183,7 +183,8 @@ def one_of(backend: str, what: str, place: Any, database: Any, of_place: Mapping
 
 
 class _Thread:
-    """A daemon thread for the calls of one client: drivers bind connections to their thread."""
+    """A daemon thread for the calls of one client: drivers bind connections to their thread, and
+    what several backends send to one connection must take turns."""
 
     def __init__(self) -> None:
         self._inbox: SimpleQueue[Callable[[], None]] | None = None
@@ -204,6 +205,19 @@ class _Thread:
             if self._inbox is not None:
                 self._inbox.put(_stop)
                 self._inbox = None
+
+
+# Threads of clients that cannot carry their own: those with __slots__.
+_carried: dict[int, tuple[Any, _Thread]] = {}
+
+
+def _thread_of(client: Any, otherwise: _Thread) -> _Thread:
+    """The thread of a client, one however many backends share it; `otherwise` if it has none."""
+    fields = getattr(client, "__dict__", None)
+    if fields is None:
+        return _carried.setdefault(id(client), (client, otherwise))[1]
+    found: _Thread = fields.setdefault("_anarchon_thread", otherwise)
+    return found
 
 
 def _stop() -> None:
@@ -336,6 +350,10 @@ class WrappedClient(_Asked):
                 f"{self._name}.connect() answered {answer!r}; allowed is Connected(client, owned)"
             ) from None
         self._client = client_of(client)
+        thread = _thread_of(client, self._thread)
+        if thread is not self._thread:
+            self._thread.end()
+            self._thread = thread
         return {"owned": bool(owned)}
 
     def _close(self) -> Callable[[], Any]:
