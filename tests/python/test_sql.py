@@ -208,30 +208,77 @@ async def test_a_file_is_shared_with_the_built_in_store(tmp_path: Path) -> None:
     await theirs.stop()
 
 
-async def test_an_error_of_the_driver_reaches_the_caller_as_it_is(tmp_path: Path) -> None:
-    class Down(Exception): ...
+class Failing(Plain):
+    """A client that fails as it is told to, and counts what it was asked for then."""
 
-    thrown = Down("the disk is on fire")
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.fail: Callable[[], BaseException | None] = lambda: None
+        self.asked = 0
 
-    class Broken(Plain):
-        broken = False
+    def all(self, sql: str, params: list[Any]) -> list[Any]:
+        error = self.fail()
+        if error is not None:
+            self.asked += 1
+            raise error
+        return super().all(sql, params)
 
-        def all(self, sql: str, params: list[Any]) -> list[Any]:
-            if self.broken:
-                raise thrown
-            return super().all(sql, params)
 
-    client = Broken(tmp_path / "jobs.db")
+@pytest.fixture
+async def failing(tmp_path: Path) -> AsyncIterator[tuple[Failing, Scheduler]]:
+    """A scheduler that has started on such a client."""
+    client = Failing(tmp_path / "jobs.db")
     scheduler = Scheduler(backend=SqliteBackend(database=client))
+    scheduler.on("error", lambda _event: None)
     scheduler.every("job", "1h", lambda: "fine")
     async with scheduler:
         await scheduler.run_now("job")
-        client.broken = True
+        yield client, scheduler
+        client.fail = lambda: None
+
+
+async def test_an_error_of_the_driver_reaches_the_caller_as_it_is(
+    failing: tuple[Failing, Scheduler],
+) -> None:
+    class Down(Exception): ...
+
+    client, scheduler = failing
+    thrown = Down("the disk is on fire")
+    client.fail = lambda: thrown
+    for call in (scheduler.history, scheduler.active, scheduler.run_now):
+        client.asked = 0
         with pytest.raises(Down) as caught:
-            await scheduler.history("job")
+            await call("job")
         assert caught.value is thrown
-        client.broken = False
-        assert len(await scheduler.history("job")) == 1
+        # Three times for this call; the scheduler may have asked for something meanwhile.
+        assert 3 <= client.asked < 10, "what says the same three times is believed"
+    client.fail = lambda: None
+    assert len(await scheduler.history("job")) == 1
+
+
+async def test_a_table_that_is_gone_is_told_at_once(failing: tuple[Failing, Scheduler]) -> None:
+    client, scheduler = failing
+    opened = sqlite3.connect(client.path)
+    opened.execute("ALTER TABLE anarchon_runs RENAME TO gone")
+    with pytest.raises(sqlite3.OperationalError, match="no such table: anarchon_runs"):
+        await scheduler.history("job")
+    opened.execute("ALTER TABLE gone RENAME TO anarchon_runs")
+    opened.close()
+    assert len(await scheduler.history("job")) == 1
+
+
+async def test_what_another_try_can_mend_is_tried_again(failing: tuple[Failing, Scheduler]) -> None:
+    client, scheduler = failing
+    left = 8
+
+    def busy() -> BaseException | None:
+        nonlocal left
+        left -= 1
+        return sqlite3.OperationalError("database is locked") if left >= 0 else None
+
+    client.fail = busy
+    assert len(await scheduler.history("job")) == 1
+    assert client.asked == 8
 
 
 async def test_an_answer_that_is_no_rows_names_the_member(tmp_path: Path) -> None:
