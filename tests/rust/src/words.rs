@@ -34,13 +34,24 @@ pub fn names() -> Vec<String> {
         "\\",
         "\\'",
         "{a,b}",
+        "{a}",
+        "a}",
+        "{",
+        "%41",
+        "a%3Ab",
+        "a/b",
+        "a.",
+        "[a]",
+        "a?",
+        "token:x",
+        "run:1",
         "NULL",
         "null",
         "0",
     ]
     .map(str::to_owned)
     .into();
-    for length in [64, 65, 254, 255] {
+    for length in [64, 65, 66, 254, 255] {
         names.push("n".repeat(length));
     }
     names.push("\u{1f600}".repeat(63));

@@ -5,8 +5,9 @@ use anarchon::backends::redis::{RedisBackend, RedisOptions};
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::error::Code;
 use anarchon::lease::model::Status;
+use anarchon_tests::inputs::{claim, limits};
 
-use crate::server::{Private, claim, limits, opened};
+use crate::server::{Private, opened};
 
 async fn start_node() -> Option<Private> {
     // The bus of a node listens 10,000 above its port.

@@ -7,8 +7,9 @@ use anarchon::backends::redis::RedisOptions;
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::error::Code;
 use anarchon::lease::model::Status;
+use anarchon_tests::inputs::{claim, limits};
 
-use crate::server::{Ground, Private, claim, limits, opened};
+use crate::server::{Ground, Private, opened};
 
 #[tokio::test]
 async fn scripts_that_the_server_has_forgotten_are_told_again() {

@@ -2,70 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
-use anarchon::lease::model::Status;
+use anarchon::backend::contract::RunStore;
+use anarchon_tests::inputs::claim;
+use anarchon_tests::words;
 
-use crate::server::{Ground, claim, limits};
-
-fn names() -> Vec<String> {
-    let plain = [
-        "a:b",
-        "a b",
-        "a.b",
-        ".a",
-        "a.",
-        "a..b",
-        "a*",
-        "a>",
-        "order",
-        "x'; drop table claim;--",
-        "Job",
-        "job",
-        "job ",
-        " job",
-        "j\u{f3}b",
-        "jo\u{301}b",
-        "\u{1f600}",
-        "\u{1f601}",
-        "a",
-        "{a}",
-        "a}",
-        "{",
-        "%41",
-        "a%3Ab",
-        "a/b",
-        "[a]",
-        "a?",
-        "\\",
-        "token:x",
-        "run:1",
-    ];
-    let mut names: Vec<String> = plain.iter().map(|name| (*name).to_owned()).collect();
-    names.extend([64, 65, 66, 254, 255].map(|length| "n".repeat(length)));
-    names
-}
+use crate::server::Ground;
 
 #[tokio::test]
-async fn every_name_has_slots_of_its_own() {
+async fn every_name_has_slots_and_a_hash_tag_of_its_own() {
     let Some(ground) = Ground::shared().await else { return };
-    let store = ground.open().await;
-    let names = names();
-    let all: Vec<_> = names.iter().map(|name| limits(name)).collect();
-    assert!(store.prepare_jobs(&all).await.iter().all(Result::is_ok));
-    for (number, name) in names.iter().enumerate() {
-        let outcome = RunStore::claim(&store, &claim(name, 60_000, &format!("{number}"))).await;
-        assert_eq!(outcome.expect("answers").kind, OutcomeKind::Won, "{name:?}");
-    }
-    for (number, name) in names.iter().enumerate() {
-        let ended = store.finish(name, 60_000, &number.to_string(), Status::Succeeded, None).await;
-        assert!(ended.expect("answers"), "{name:?}");
-        let records = store.history(name, 10).await.expect("answers");
-        assert_eq!(records.len(), 1, "{name:?}");
-        assert_eq!(records[0].job, *name);
-    }
+    words::names_never_share(&ground.open().await).await;
     let keys: Vec<String> = ground.tell(&["KEYS", &format!("{}*", ground.options.prefix)]).await;
     let tags: BTreeSet<&str> = keys.iter().filter_map(|key| key.split(['{', '}']).nth(1)).collect();
-    assert_eq!(tags.len(), names.len());
+    assert_eq!(tags.len(), words::names().len());
     ground.clean().await;
 }
 

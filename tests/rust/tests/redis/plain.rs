@@ -8,10 +8,11 @@ use anarchon::backends::redis::RedisBackend;
 use anarchon::clock::SystemClock;
 use anarchon::error::Code;
 use anarchon::lease::model::Status;
+use anarchon_tests::inputs::{claim, input, limits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::server::{Ground, claim, input, limits, opened};
+use crate::server::{Ground, opened};
 
 #[tokio::test]
 async fn a_url_opens_the_store_and_unknown_options_are_refused() {

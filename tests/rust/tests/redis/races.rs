@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use anarchon::backend::contract::{Backend, ClaimKind, OutcomeKind, RunStore};
 use anarchon::backends::redis::RedisBackend;
+use anarchon_tests::inputs::{claim, input};
 use futures_util::future::join_all;
 
-use crate::server::{Ground, claim, input};
+use crate::server::Ground;
 
 /// Stores of their own on one server, as different processes have them.
 async fn replicas(ground: &Ground, count: usize) -> Vec<Arc<RedisBackend>> {

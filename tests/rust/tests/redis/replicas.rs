@@ -4,8 +4,9 @@ use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
 use anarchon::backends::redis::{RedisBackend, RedisOptions};
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::error::Code;
+use anarchon_tests::inputs::{claim, limits};
 
-use crate::server::{Private, claim, limits, opened};
+use crate::server::{Private, opened};
 
 /// A primary, a replica that has caught up, and options that wait for it.
 async fn pair() -> Option<(Private, Private, RedisOptions)> {

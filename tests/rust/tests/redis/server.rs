@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anarchon::backend::contract::{Backend, ClaimInput, ClaimKind, JobLimits, Overlap, RunClaim};
+use anarchon::backend::contract::Backend;
 use anarchon::backends::redis::{RedisBackend, RedisOptions};
 use anarchon::clock::{SystemClock, sleep_for};
 use redis::aio::MultiplexedConnection;
@@ -200,38 +200,4 @@ fn launch(port: u16, directory: &PathBuf, arguments: &[String]) -> std::io::Resu
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-}
-
-pub fn input(job: &str, slot: i64, token: &str) -> ClaimInput {
-    ClaimInput {
-        job: job.to_owned(),
-        slot,
-        token: token.to_owned(),
-        instance_id: format!("host-{token}"),
-        history_size: 100,
-        history_ttl_ms: None,
-        lease_ms: Some(30_000),
-        overlap: Some(Overlap::Allow),
-        force: None,
-        max_early_ms: None,
-        asked_at: None,
-    }
-}
-
-pub fn claim(job: &str, slot: i64, token: &str) -> RunClaim {
-    RunClaim {
-        input: input(job, slot, token),
-        kind: ClaimKind::Slot,
-        max_takeovers: 2,
-        not_after_ms: None,
-    }
-}
-
-pub fn limits(job: &str) -> JobLimits {
-    JobLimits {
-        name: job.to_owned(),
-        history_size: 100,
-        schedule: Some("every:60000".to_owned()),
-        ..JobLimits::default()
-    }
 }

@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
 use anarchon::backends::redis::{RedisBackend, RedisOptions};
 use anarchon::error::Code;
+use anarchon_tests::inputs::claim;
 
-use crate::server::{Private, claim, free_port, next_number, opened};
+use crate::server::{Private, free_port, next_number, opened};
 
 struct Certificates(PathBuf);
 

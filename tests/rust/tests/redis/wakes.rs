@@ -6,8 +6,9 @@ use anarchon::backend::contract::{Backend, RunStore, Wake, WakeListener};
 use anarchon::backends::redis::RedisBackend;
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::lease::model::Status;
+use anarchon_tests::inputs::claim;
 
-use crate::server::{Ground, claim};
+use crate::server::Ground;
 
 type Heard = Arc<Mutex<Vec<(String, Wake)>>>;
 

@@ -6,8 +6,9 @@ use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
 use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::clock::{Clock, SystemClock, sleep_for};
 use anarchon::error::Code;
+use anarchon_tests::inputs::{claim, input, limits};
 
-use crate::store::{Directory, claim, input, limits, opened};
+use crate::store::{Directory, opened};
 
 #[tokio::test]
 async fn a_missing_directory_is_named_with_what_to_do() {

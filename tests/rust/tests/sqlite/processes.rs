@@ -4,10 +4,11 @@ use std::process::Stdio;
 
 use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
 use anarchon::backends::sqlite::{SqliteBackend, SqliteOptions};
+use anarchon_tests::inputs::claim;
 use futures_util::future::join_all;
 use tokio::process::Command;
 
-use crate::store::{Directory, claim};
+use crate::store::Directory;
 
 const SLOTS: i64 = 200;
 const PATH: &str = "ANARCHON_TEST_CHILD_PATH";

@@ -9,10 +9,11 @@ use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::clock::Clock;
 use anarchon::lease::model::{RunKey, Status};
 use anarchon::testing::manual_clock::ManualClock;
+use anarchon_tests::inputs::{claim, input, limits};
 use futures_util::future::join_all;
 
 use crate::plain;
-use crate::store::{Directory, claim, input, limits, opened};
+use crate::store::{Directory, opened};
 
 /// Stores of their own on one file, as different processes have them.
 async fn replicas(directory: &Directory, count: usize) -> Vec<Arc<SqliteBackend>> {

@@ -3,11 +3,12 @@
 use anarchon::backend::contract::Backend;
 use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::error::Code;
+use anarchon_tests::inputs::input;
 use futures_util::future::join_all;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use crate::store::{Directory, input, opened};
+use crate::store::{Directory, opened};
 
 async fn execute(directory: &Directory, statements: &[String]) {
     let options = SqliteConnectOptions::new().filename(directory.file()).create_if_missing(true);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anarchon::backend::contract::{Backend, ClaimInput, ClaimKind, JobLimits, Overlap, RunClaim};
+use anarchon::backend::contract::Backend;
 use anarchon::backends::sqlite::{SqliteBackend, SqliteOptions};
 
 /// A directory that is removed when the test is over.
@@ -51,38 +51,4 @@ pub async fn opened(options: SqliteOptions) -> SqliteBackend {
     let backend = SqliteBackend::with_options(options).expect("the options are allowed");
     backend.init().await.expect("the store opens");
     backend
-}
-
-pub fn input(job: &str, slot: i64, token: &str) -> ClaimInput {
-    ClaimInput {
-        job: job.to_owned(),
-        slot,
-        token: token.to_owned(),
-        instance_id: format!("host-{token}"),
-        history_size: 100,
-        history_ttl_ms: None,
-        lease_ms: Some(30_000),
-        overlap: Some(Overlap::Allow),
-        force: None,
-        max_early_ms: None,
-        asked_at: None,
-    }
-}
-
-pub fn claim(job: &str, slot: i64, token: &str) -> RunClaim {
-    RunClaim {
-        input: input(job, slot, token),
-        kind: ClaimKind::Slot,
-        max_takeovers: 2,
-        not_after_ms: None,
-    }
-}
-
-pub fn limits(job: &str) -> JobLimits {
-    JobLimits {
-        name: job.to_owned(),
-        history_size: 100,
-        schedule: Some("every:60000".to_owned()),
-        ..JobLimits::default()
-    }
 }

@@ -8,9 +8,10 @@ use anarchon::backends::sql::SqlEngine;
 use anarchon::clock::Clock;
 use anarchon::lease::model::Status;
 use anarchon::testing::manual_clock::ManualClock;
+use anarchon_tests::inputs::{claim, limits};
 
 use crate::plain::{self, PlainStore};
-use crate::store::{Directory, claim, limits, opened};
+use crate::store::{Directory, opened};
 
 const JOBS: usize = 600;
 

@@ -4,8 +4,9 @@ use anarchon::backend::contract::{
     Backend, ErrorInfo, JobLimits, OutcomeKind, RunStore, StoredResult,
 };
 use anarchon::lease::model::Status;
+use anarchon_tests::inputs::{claim, limits};
 
-use crate::store::{Directory, claim, limits};
+use crate::store::Directory;
 
 #[tokio::test]
 async fn a_job_keeps_as_many_records_as_it_said_and_remembers_the_rest_by_the_floor() {
