@@ -226,7 +226,11 @@ struct PanicsOnce {
 #[async_trait]
 impl Backend for PanicsOnce {
     fn name(&self) -> String {
-        "memory".to_owned()
+        "panics once".to_owned()
+    }
+
+    fn has_own_clock(&self) -> bool {
+        false
     }
 
     async fn init(&self) -> Result<()> {
