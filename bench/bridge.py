@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import math
 import sqlite3
 import sys
 import time
 from pathlib import Path
 
-from anarchon import JobContext, JobOptions, Scheduler
+from anarchon import (
+    ClaimInput,
+    JobContext,
+    JobOptions,
+    RunRecord,
+    Scheduler,
+    StoredResult,
+)
 
 
 def tell(name: str, value: float, unit: str) -> None:
@@ -80,6 +89,85 @@ async def many() -> None:
     await scheduler.stop()
 
 
+class Nothing:
+    """A backend that does nothing: what is left is the way there and back."""
+
+    name = "nothing"
+    dedupe_window_ms = math.inf
+
+    def __init__(self) -> None:
+        # When the first claim of a slot came, when the last one, and how many.
+        self.bursts: dict[int, tuple[float, float, int]] = {}
+
+    async def init(self) -> None: ...
+    async def prepare_job(self, job: str, history_size: int) -> None: ...
+    async def close(self) -> None: ...
+    async def record_manual_run(self, input: ClaimInput) -> None: ...
+
+    async def claim(self, input: ClaimInput) -> bool:
+        now = time.perf_counter()
+        first, _, count = self.bursts.get(input.slot, (now, now, 0))
+        self.bursts[input.slot] = (first, now, count + 1)
+        return False
+
+    async def save_result(
+        self, job: str, result: StoredResult, history_size: int, history_ttl_ms: int | None = None
+    ) -> None: ...
+
+    async def history(self, job: str, limit: int) -> list[RunRecord]:
+        return []
+
+
+class PlainNothing(Nothing):
+    """The same with the method that is measured as a plain one, which is called in a thread."""
+
+    def history(self, job: str, limit: int) -> list[RunRecord]:  # type: ignore[override]
+        return []
+
+
+async def one_call(backend: Nothing, jobs: int) -> float:
+    """What a call costs that goes through a backend in Python, beside one that does not (µs)."""
+    count, rounds = 50, 40
+    async with (
+        Scheduler(backend=backend) as through,
+        Scheduler(backend="memory:") as beside,
+    ):
+        for number in range(jobs):
+            through.every(f"job-{number}", "1d", lambda: None)
+        await through.ready()
+        best = {through: math.inf, beside: math.inf}
+        # In turn, and the best of each: the round in which nothing else was going on.
+        for _ in range(rounds):
+            for scheduler in best:
+                begin = time.perf_counter()
+                for _ in range(count):
+                    await scheduler.history("none", limit=1)
+                best[scheduler] = min(best[scheduler], time.perf_counter() - begin)
+    return (best[through] - best[beside]) * 1e6 / count
+
+
+async def host() -> None:
+    """A backend in Python: what one call costs, whether that grows with the number of jobs, and how
+    many claims of one instant it answers in a second."""
+    tell("host backend: one call", await one_call(Nothing(), 1), "µs")
+    tell("host backend: one call, 10,000 jobs", await one_call(Nothing(), 10_000), "µs")
+    tell("host backend: one call, plain method", await one_call(PlainNothing(), 1), "µs")
+    tell("host backend: claims/s", await claims_per_second(Nothing(), 1_000), "/s")
+
+
+async def claims_per_second(backend: Nothing, jobs: int) -> float:
+    """The best of five slots that all jobs have in common."""
+    async with Scheduler(backend=backend) as scheduler:
+        for number in range(jobs):
+            scheduler.every(f"job-{number}", "2s", lambda: None, jitter_ms=0)
+        await scheduler.ready()
+        while True:
+            await asyncio.sleep(0.1)
+            whole = [burst for burst in backend.bursts.values() if burst[2] == jobs]
+            if len(whole) >= 5:
+                return max((count - 1) / (last - first) for first, last, count in whole)
+
+
 async def bare_timer(folder: Path) -> None:
     """What it would be without a scheduler: a timer, and one commit that decides."""
     connection = sqlite3.connect(folder / "timer.py.db", isolation_level=None)
@@ -121,7 +209,9 @@ async def main() -> None:
     """All of it."""
     await calls()
     await many()
+    await host()
     await lateness(Path(sys.argv[1]))
 
 
+logging.disable()
 asyncio.run(main())

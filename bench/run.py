@@ -22,6 +22,8 @@ Figures = dict[tuple[str, str], tuple[float, str]]
 LANGUAGES = ("rust", "python", "node")
 INSERT = "sqlite: bare INSERT … ON CONFLICT DO NOTHING"
 PLAIN = "one handler call, plain function"
+HOSTS = ("python",)
+HOST_CALL = "host backend: one call"
 
 
 def rows() -> Iterator[tuple[str, str, tuple[str, str] | None]]:
@@ -42,6 +44,11 @@ def rows() -> Iterator[tuple[str, str, tuple[str, str] | None]]:
         for language in LANGUAGES:
             yield language, name, None if language == "rust" else ("rust", name)
     yield "python", PLAIN, ("rust", "one handler call")
+    for language in HOSTS:
+        yield language, HOST_CALL, (language, "one history() call")
+        yield language, f"{HOST_CALL}, 10,000 jobs", (language, HOST_CALL)
+        yield language, "host backend: claims/s", None
+    yield "python", f"{HOST_CALL}, plain method", ("python", HOST_CALL)
 
 
 def measure(command: list[str], environment: dict[str, str]) -> list[dict[str, Any]]:

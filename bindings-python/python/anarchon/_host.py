@@ -212,7 +212,7 @@ def _takes(method: Any, argument: str) -> bool:
 def _text(answer: Any) -> str:
     """An answer as JSON; what is no plain value is shown, and refused by the core."""
     try:
-        return json.dumps(answer, default=_plain)
+        return _encode(answer)
     except (TypeError, ValueError):
         return json.dumps(repr(answer))
 
@@ -223,6 +223,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return list(value)
     return repr(value)
+
+
+# `json.dumps` with an argument makes an encoder for each call.
+_encode = json.JSONEncoder(default=_plain).encode
 
 
 # Objects that cannot carry their own half: those with __slots__.
