@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import math
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -493,8 +495,6 @@ class LosesTheManualFlag(PageBackend):
 
 class SharesStateByPrefix(PageBackend):
     def claim(self, input: ClaimInput) -> bool:
-        import dataclasses
-
         return super().claim(dataclasses.replace(input, job=input.job[:4]))
 
 
@@ -544,7 +544,9 @@ def beats_for_anybody(runs: Any) -> Any:
 
 def moves_the_lease_back(runs: Any) -> Any:
     async def heartbeat(job: str, slot: int, token: str, lease_ms: int) -> bool:
-        return bool(await runs.heartbeat(job, slot, token, 1))
+        beaten = bool(await runs.heartbeat(job, slot, token, 1))
+        await asyncio.sleep(0.01)  # By now the lease is over.
+        return beaten
 
     return heartbeat
 
@@ -571,36 +573,193 @@ def shows_nothing(runs: Any) -> Any:
     return active
 
 
-BROKEN: dict[str, Callable[[], Any]] = {
-    "checks and then writes": ChecksThenWrites,
-    "ignores the token": IgnoresTheToken,
-    "grants to anybody": GrantsToAnybody,
-    "history oldest first": OldestFirst,
-    "history without a limit": IgnoresTheLimit,
-    "history without results": ForgetsResults,
-    "loses the manual flag": LosesTheManualFlag,
-    "shares state by a prefix": SharesStateByPrefix,
-    "throws on repeat": ThrowsOnRepeat,
-    "forgets at trim": ForgetsAtTrim,
-    "shows another instance": WrongInstance,
-    "takes over a live lease": lambda: Leased(claim=takes_over_a_live_lease),
-    "heartbeats without a token": lambda: Leased(heartbeat=beats_for_anybody),
-    "moves the lease back": lambda: Leased(heartbeat=moves_the_lease_back),
-    "never releases": lambda: Leased(release=never_releases),
-    "finishes without a token": lambda: Leased(finish=finishes_for_anybody),
-    "shows nothing that is active": lambda: Leased(active=shows_nothing),
+def answers_with_true(runs: Any) -> Any:
+    async def claim(input: RunClaim) -> Any:
+        return True
+
+    return claim
+
+
+def ignores_what_is_in_the_way(runs: Any) -> Any:
+    async def claim(input: RunClaim) -> ClaimOutcome:
+        outcome: ClaimOutcome = await runs.claim(dataclasses.replace(input, overlap="allow"))
+        return outcome
+
+    return claim
+
+
+class RoundsToSeconds(PageBackend):
+    def claim(self, input: ClaimInput) -> bool:
+        return super().claim(dataclasses.replace(input, slot=input.slot // 1_000 * 1_000))
+
+
+class AnswersOne(PageBackend):
+    def claim(self, input: ClaimInput) -> Any:
+        return int(super().claim(input))
+
+
+class NeverAnswers(AsyncBackend):
+    async def save_result(self, *_: Any, **__: Any) -> None:  # type: ignore[override]
+        await asyncio.Event().wait()
+
+
+class SetsUpOnce(PageBackend):
+    def prepare_job(self, job: str, history_size: int) -> None:
+        if "prepare_job" in self.calls:
+            raise KeyError("the table exists")
+        super().prepare_job(job, history_size)
+
+
+# What is wrong: the store, the case that finds it, and what its message says.
+BROKEN: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "checks and then writes": (
+        ChecksThenWrites,
+        "the race: of several clients",
+        r"clients claimed the same slot at once .*must be one step of the store",
+    ),
+    "ignores the token": (
+        IgnoresTheToken,
+        "the winner's claim again",
+        "the winning claim sent again with the same token was refused",
+    ),
+    "grants to anybody": (
+        GrantsToAnybody,
+        "a different token loses",
+        "granted again to a different token; compare the stored token",
+    ),
+    "throws on repeat": (
+        ThrowsOnRepeat,
+        "the winner's claim again",
+        r"a call was answered with an error: KeyError",
+    ),
+    "history oldest first": (
+        OldestFirst,
+        "newest first",
+        r"five slots came back in the order \[.*\]; the newest slot comes first",
+    ),
+    "history without a limit": (IgnoresTheLimit, "newest first", "history with limit 3 showed"),
+    "history without results": (
+        ForgetsResults,
+        "a claim and its saved result",
+        "the saved result was `succeeded`, the record says `unfinished`",
+    ),
+    "loses the manual flag": (
+        LosesTheManualFlag,
+        "manual runs are not deduplicated",
+        "a manual run was said to have slot .*, and history does not show it",
+    ),
+    "shares state by a prefix": (
+        SharesStateByPrefix,
+        "different job names never share",
+        "its name is taken for another's",
+    ),
+    "rounds slots to seconds": (
+        RoundsToSeconds,
+        "slots are whole milliseconds",
+        "was refused: it is taken for one a few milliseconds apart",
+    ),
+    "forgets at trim": (
+        ForgetsAtTrim,
+        "a slot never starts again",
+        "a new claim for it was granted: trimming must not forget",
+    ),
+    "shows another instance": (
+        WrongInstance,
+        "a claim and its saved result",
+        '"instance-0" claimed the slot, the record says "somebody"',
+    ),
+    "answers 1 for true": (
+        AnswersOne,
+        "the race: of several clients",
+        r"AnswersOne\.claim\(\) answered 1; it must answer true or false",
+    ),
+    "never answers": (
+        NeverAnswers,
+        "a claim and its saved result",
+        "did not end within 2000 ms: a call never answers",
+    ),
+    "cannot be set up twice": (
+        SetsUpOnce,
+        "setting up can be repeated",
+        "a call was answered with an error: KeyError: 'the table exists'",
+    ),
+    "takes over a live lease": (
+        lambda: Leased(claim=takes_over_a_live_lease),
+        "rule 3",
+        r'claims slot 0 with token 2.* the rules say "running"',
+    ),
+    "heartbeats without a token": (
+        lambda: Leased(heartbeat=beats_for_anybody),
+        "heartbeat: only with the token",
+        "heartbeat for slot 0 with token 2.*the rules say false",
+    ),
+    "moves the lease back": (
+        lambda: Leased(heartbeat=moves_the_lease_back),
+        "heartbeat: only with the token",
+        r'claims slot 0 with token 2.* the rules say "running"',
+    ),
+    "never releases": (
+        lambda: Leased(release=never_releases),
+        "one given back is taken over at once",
+        "a backup that asked then was answered `running`: release must end the lease now",
+    ),
+    "finishes without a token": (
+        lambda: Leased(finish=finishes_for_anybody),
+        "finish: only with the token",
+        "finishes slot 0 with token 2.*the rules say false",
+    ),
+    "shows nothing that is active": (
+        lambda: Leased(active=shows_nothing),
+        "active and survey",
+        r"the unfinished runs are listed \(active\).*`active` shows \[\], the rules say",
+    ),
+    "ignores runs in the way": (
+        lambda: Leased(claim=ignores_what_is_in_the_way),
+        "of two slots that skip each other",
+        "only one run of the job may be unfinished",
+    ),
+    "answers a claim with true": (
+        lambda: Leased(claim=answers_with_true),
+        "leases, the race: exactly one wins",
+        r"runs\.claim\(\) answered true; it must answer an outcome",
+    ),
 }
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-async def test_the_suite_finds_what_is_broken(fault: str) -> None:
-    backend = BROKEN[fault]()
-    report = await check_backend(
-        lambda: backend, rounds=5, histories=3, steps=20, case_timeout_ms="3s"
-    )
+async def test_the_suite_says_what_is_broken(fault: str) -> None:
+    kind, part, says = BROKEN[fault]
+    [name] = [name for name in case_names() if part in name]
+    backend = kind()
+    report = await check_backend(lambda: backend, rounds=5, only=[name], case_timeout_ms="2s")
     assert not report.passed, f"nobody noticed: {fault}"
-    failed = [case for case in report.cases if case.status == "failed"]
-    assert all(case.message for case in failed)
-    assert failed[0].name in str(report)
-    with pytest.raises(AssertionError):
+    [failed] = [case for case in report.cases if case.status == "failed"]
+    assert failed.name == name
+    assert re.search(says, failed.message or "", re.DOTALL), failed.message
+    with pytest.raises(AssertionError) as caught:
         report.check()
+    assert (failed.message or "") in str(caught.value), "the error says it as well"
+
+
+async def test_an_open_that_fails_leaves_the_suite_as_it_is() -> None:
+    class Lost(Exception): ...
+
+    lost = Lost("no such host")
+
+    async def open_backend() -> Any:
+        raise lost
+
+    with pytest.raises(Lost) as caught:
+        await check_backend(open_backend)
+    assert caught.value is lost
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"clients": 1}, "clients is 1"), ({"case_timeout_ms": "soon"}, "case_timeout_ms")],
+)
+async def test_an_option_of_the_suite_that_is_not_allowed_is_refused(
+    options: Any, says: str
+) -> None:
+    with pytest.raises(InvalidOptionError, match=says):
+        await check_backend(PageBackend, **options)

@@ -120,7 +120,10 @@ def duration_ms(value: Duration, what: str) -> int:
             "timedelta"
         )
     if isinstance(value, str):
-        return _anarchon.parse_duration_ms(value)
+        try:
+            return _anarchon.parse_duration_ms(value)
+        except InvalidOptionError as error:
+            raise InvalidOptionError(f"{what}: {error}") from None
     if isinstance(value, timedelta):
         return _timedelta_ms(value, what)
     return value
