@@ -2,6 +2,7 @@
 
 pub mod histories;
 pub mod inputs;
+pub mod page;
 pub mod proxy;
 pub mod races;
 pub mod servers;

@@ -10,6 +10,7 @@ use anarchon::clock::SystemClock;
 use anarchon::testing::conformance::{
     CaseStatus, CheckOptions, Opening, Report, case_names, check_backend,
 };
+use anarchon_tests::page;
 use broken::{Broken, Flaw};
 
 async fn check(store: Arc<dyn Backend>, options: &CheckOptions) -> Report {
@@ -33,6 +34,12 @@ async fn the_memory_store_passes_every_case() {
         |case: &anarchon::testing::conformance::CaseResult| case.status == CaseStatus::Passed;
     assert!(report.cases.iter().all(passed), "{report}");
     assert_eq!(report.cases.len(), case_names().len() + 1);
+}
+
+#[tokio::test]
+async fn the_memory_store_is_as_its_page_says() {
+    let store = MemoryBackend::new(Arc::new(SystemClock));
+    page::tells_the_truth("memory", &store).await;
 }
 
 #[tokio::test]

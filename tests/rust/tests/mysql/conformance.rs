@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anarchon::backend::contract::Backend;
 use anarchon::backends::mysql::MySqlBackend;
 use anarchon::testing::conformance::{CheckOptions, Opening, check_backend};
+use anarchon_tests::page;
 
 use crate::store::Database;
 
@@ -23,4 +24,10 @@ async fn the_store_passes_every_case() {
     let report = check_backend(open, &options).await;
     assert!(report.is_passed(), "{report}");
     println!("{report}");
+}
+
+#[tokio::test]
+async fn the_store_is_as_its_page_says() {
+    let Some(database) = Database::new().await else { return };
+    page::tells_the_truth("MySQL, MariaDB", &database.open().await).await;
 }

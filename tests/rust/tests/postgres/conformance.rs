@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anarchon::backend::contract::Backend;
 use anarchon::backends::postgres::{PostgresBackend, PostgresOptions};
 use anarchon::testing::conformance::{CheckOptions, Opening, check_backend};
+use anarchon_tests::page;
 
 use crate::store::Schema;
 
@@ -36,4 +37,10 @@ async fn the_store_passes_every_case_with_nothing_prepared() {
     options.server.statement_cache = 0;
     options.server.pool = 1;
     check(options).await;
+}
+
+#[tokio::test]
+async fn the_store_is_as_its_page_says() {
+    let Some(schema) = Schema::new().await else { return };
+    page::tells_the_truth("PostgreSQL", &schema.open().await).await;
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anarchon::backend::contract::Backend;
 use anarchon::backends::redis::RedisBackend;
 use anarchon::testing::conformance::{CaseStatus, CheckOptions, Opening, check_backend};
+use anarchon_tests::page;
 
 use crate::server::Ground;
 
@@ -23,5 +24,12 @@ async fn the_store_passes_every_case() {
     let check = CheckOptions { complete: true, ..CheckOptions::default() };
     let report = check_backend(open, &check).await;
     assert!(report.cases.iter().all(|case| case.status == CaseStatus::Passed), "{report}");
+    ground.clean().await;
+}
+
+#[tokio::test]
+async fn the_store_is_as_its_page_says() {
+    let Some(ground) = Ground::shared().await else { return };
+    page::tells_the_truth("Redis, Valkey", &ground.open().await).await;
     ground.clean().await;
 }

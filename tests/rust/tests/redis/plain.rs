@@ -1,7 +1,6 @@
 //! Opening, closing, reading, and what the store is like from outside.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anarchon::backend::contract::{Backend, OutcomeKind, RunStore, StoredResult};
 use anarchon::backends::redis::RedisBackend;
@@ -9,8 +8,8 @@ use anarchon::clock::SystemClock;
 use anarchon::error::Code;
 use anarchon::lease::model::Status;
 use anarchon_tests::inputs::{claim, input, limits};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use anarchon_tests::page;
+use anarchon_tests::proxy::Proxy;
 
 use crate::server::{Ground, opened};
 
@@ -167,59 +166,27 @@ async fn no_key_expires_and_bodies_lie_apart_from_what_a_claim_reads() {
     ground.clean().await;
 }
 
-/// Passes bytes on, and counts how often the direction turns from the client to the server.
-async fn proxy(server: String, turns: Arc<AtomicUsize>) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let port = listener.local_addr().expect("it has an address").port();
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let (server, turns) = (server.clone(), turns.clone());
-            tokio::spawn(async move {
-                let mut upstream = TcpStream::connect(server).await.expect("the server is there");
-                let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
-                let mut asking = false;
-                loop {
-                    tokio::select! {
-                        Ok(count) = client.read(&mut up) => {
-                            if count == 0 { return }
-                            turns.fetch_add(usize::from(!asking), Ordering::SeqCst);
-                            asking = true;
-                            upstream.write_all(&up[..count]).await.expect("passes on");
-                        }
-                        Ok(count) = upstream.read(&mut down) => {
-                            if count == 0 { return }
-                            asking = false;
-                            client.write_all(&down[..count]).await.expect("passes on");
-                        }
-                        else => return,
-                    }
-                }
-            });
-        }
-    });
-    port
-}
-
 #[tokio::test]
 async fn a_winner_a_loser_and_a_hundred_at_once_take_one_round_trip() {
     let Some(ground) = Ground::shared().await else { return };
-    let turns = Arc::new(AtomicUsize::new(0));
+    let proxy = Proxy::before((ground.options.host.clone(), ground.options.port)).await;
     let mut options = ground.options.clone();
-    options.port = proxy(ground.options.address(), turns.clone()).await;
+    options.port = proxy.port();
     "127.0.0.1".clone_into(&mut options.host);
     let store = opened(options).await;
     // The server is told the scripts.
     let first = claim("job", 1, "first");
     RunStore::claim(&store, &first).await.expect("answers");
-    let count = |before: usize| turns.load(Ordering::SeqCst) - before;
+    let count = |before: u64| proxy.turns() - before;
+    let (won, lost) = page::row("Redis, Valkey").trips.expect("told on the page");
 
-    let before = turns.load(Ordering::SeqCst);
+    let before = proxy.turns();
     let outcome = RunStore::claim(&store, &claim("job", 2, "a")).await.expect("answers");
-    assert_eq!((outcome.kind, count(before)), (OutcomeKind::Won, 1));
-    let before = turns.load(Ordering::SeqCst);
+    assert_eq!((outcome.kind, count(before)), (OutcomeKind::Won, won));
+    let before = proxy.turns();
     let outcome = RunStore::claim(&store, &claim("job", 2, "b")).await.expect("answers");
-    assert_eq!((outcome.kind, count(before)), (OutcomeKind::Running, 1));
-    let before = turns.load(Ordering::SeqCst);
+    assert_eq!((outcome.kind, count(before)), (OutcomeKind::Running, lost));
+    let before = proxy.turns();
     let claims: Vec<_> = (0..100).map(|number| claim(&format!("job {number}"), 1, "t")).collect();
     let outcomes = store.claim_all(&claims).await;
     assert!(outcomes.iter().all(|one| one.as_ref().is_ok_and(|o| o.kind == OutcomeKind::Won)));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anarchon::backend::contract::Backend;
 use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::testing::conformance::{CaseStatus, CheckOptions, Opening, check_backend};
+use anarchon_tests::page;
 
 use crate::store::Directory;
 
@@ -22,4 +23,10 @@ async fn four_clients_of_one_file_pass_every_case() {
     let options = CheckOptions { complete: true, ..CheckOptions::default() };
     let report = check_backend(open, &options).await;
     assert!(report.cases.iter().all(|case| case.status == CaseStatus::Passed), "{report}");
+}
+
+#[tokio::test]
+async fn the_store_is_as_its_page_says() {
+    let directory = Directory::new();
+    page::tells_the_truth("SQLite", &directory.open().await).await;
 }
