@@ -35,7 +35,7 @@ async fn a_reader_creates_nothing() {
 }
 
 #[tokio::test]
-async fn a_store_of_a_newer_major_is_left_as_it_is() {
+async fn d03_a_store_of_a_newer_major_is_left_as_it_is() {
     let Some(database) = Database::new().await else { return };
     database.open().await;
     database.execute("UPDATE anarchon_schema SET major = 2").await;

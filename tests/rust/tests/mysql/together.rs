@@ -66,7 +66,7 @@ async fn random_histories_are_answered_and_stored_as_by_the_reference() {
 
 /// S09 and S10: also in a database whose own character set takes them for one another.
 #[tokio::test]
-async fn two_different_names_never_share_a_slot() {
+async fn s08_two_different_names_never_share_a_slot() {
     let Some(database) = Database::new().await else { return };
     words::names_never_share(&database.open().await).await;
 }

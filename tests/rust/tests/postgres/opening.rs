@@ -35,7 +35,7 @@ async fn a_reader_creates_nothing() {
 }
 
 #[tokio::test]
-async fn a_store_of_a_newer_major_is_left_as_it_is() {
+async fn d03_a_store_of_a_newer_major_is_left_as_it_is() {
     let Some(schema) = Schema::new().await else { return };
     schema.open().await;
     schema.execute("UPDATE MINE.anarchon_schema SET major = 2").await;
@@ -45,7 +45,7 @@ async fn a_store_of_a_newer_major_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn columns_of_a_newer_minor_do_not_matter() {
+async fn d03_columns_of_a_newer_minor_do_not_matter() {
     let Some(schema) = Schema::new().await else { return };
     schema.open().await;
     schema.execute("ALTER TABLE MINE.anarchon_runs ADD COLUMN priority BIGINT").await;

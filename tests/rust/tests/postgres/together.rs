@@ -83,7 +83,7 @@ async fn random_histories_are_answered_and_stored_as_by_the_reference() {
 }
 
 #[tokio::test]
-async fn two_different_names_never_share_a_slot() {
+async fn s08_two_different_names_never_share_a_slot() {
     let Some(schema) = Schema::new().await else { return };
     words::names_never_share(&schema.open().await).await;
     let mut options = schema.options();

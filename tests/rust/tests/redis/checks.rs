@@ -12,7 +12,7 @@ async fn refusal(options: RedisOptions) -> Error {
 }
 
 #[tokio::test]
-async fn a_server_that_evicts_is_refused_unless_told_otherwise() {
+async fn s11_a_server_that_evicts_is_refused_unless_told_otherwise() {
     let memory = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
     let Some(server) = Private::start(&memory).await else { return };
     let error = refusal(server.options()).await;

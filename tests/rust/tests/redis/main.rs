@@ -8,6 +8,7 @@ mod cluster;
 mod conformance;
 mod faults;
 mod histories;
+mod lost_writes;
 mod names;
 mod plain;
 mod races;

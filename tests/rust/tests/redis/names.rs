@@ -9,7 +9,7 @@ use anarchon_tests::words;
 use crate::server::Ground;
 
 #[tokio::test]
-async fn every_name_has_slots_and_a_hash_tag_of_its_own() {
+async fn s08_every_name_has_slots_and_a_hash_tag_of_its_own() {
     let Some(ground) = Ground::shared().await else { return };
     words::names_never_share(&ground.open().await).await;
     let keys: Vec<String> = ground.tell(&["KEYS", &format!("{}*", ground.options.prefix)]).await;

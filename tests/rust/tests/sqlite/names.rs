@@ -7,7 +7,7 @@ use anarchon_tests::words;
 use crate::store::Directory;
 
 #[tokio::test]
-async fn two_different_names_never_share_a_slot() {
+async fn s08_two_different_names_never_share_a_slot() {
     let directory = Directory::new();
     words::names_never_share(&directory.open().await).await;
 }

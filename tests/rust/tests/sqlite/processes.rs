@@ -48,7 +48,7 @@ async fn child_wins(path: &std::path::Path, number: usize) -> i64 {
 }
 
 #[tokio::test]
-async fn six_processes_share_two_hundred_slots_without_an_error() {
+async fn s13_six_processes_share_two_hundred_slots_without_an_error() {
     let directory = Directory::new();
     let file = directory.file();
     let wins = join_all((0..6).map(|number| child_wins(&file, number))).await;

@@ -32,7 +32,7 @@ fn the_tables_are_these() {
 }
 
 #[tokio::test]
-async fn a_store_of_a_newer_major_is_refused_and_left_as_it_is() {
+async fn d03_a_store_of_a_newer_major_is_refused_and_left_as_it_is() {
     let directory = Directory::new();
     let statements = [
         "CREATE TABLE anarchon_schema (id INTEGER PRIMARY KEY, major INTEGER, minor INTEGER)",
@@ -54,7 +54,7 @@ async fn a_store_of_a_newer_major_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn additions_of_a_newer_minor_are_tolerated() {
+async fn d03_additions_of_a_newer_minor_are_tolerated() {
     let directory = Directory::new();
     directory.open().await.close().await.expect("closes");
     let statements = [
@@ -68,7 +68,7 @@ async fn additions_of_a_newer_minor_are_tolerated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn ten_that_create_the_tables_at_once_all_start() {
+async fn d03_ten_that_create_the_tables_at_once_all_start() {
     for _ in 0..5 {
         let directory = Directory::new();
         let stores = join_all((0..10).map(|_| {

@@ -9,7 +9,7 @@ use anarchon_tests::inputs::{claim, limits};
 use crate::store::Directory;
 
 #[tokio::test]
-async fn a_job_keeps_as_many_records_as_it_said_and_remembers_the_rest_by_the_floor() {
+async fn d01_a_job_keeps_as_many_records_as_it_said_and_remembers_the_rest_by_the_floor() {
     let directory = Directory::new();
     let store = directory.open().await;
     store.prepare_job(&JobLimits { history_size: 5, ..limits("job") }).await.expect("registers");
@@ -17,6 +17,12 @@ async fn a_job_keeps_as_many_records_as_it_said_and_remembers_the_rest_by_the_fl
         let outcome = RunStore::claim(&store, &claim("job", slot, "token")).await.expect("answers");
         assert_eq!(outcome.kind, OutcomeKind::Won, "slot {slot}");
         assert!(store.finish("job", slot, "token", Status::Succeeded, None).await.expect("ends"));
+    }
+    // A job that has gone wild pushes nothing of another out.
+    store.prepare_job(&JobLimits { history_size: 5, ..limits("wild") }).await.expect("registers");
+    for slot in 1..=40 {
+        RunStore::claim(&store, &claim("wild", slot, "token")).await.expect("answers");
+        assert!(store.finish("wild", slot, "token", Status::Succeeded, None).await.expect("ends"));
     }
     let state = store.state("job").await.expect("reads");
     assert_eq!(state.runs.keys().map(|key| key.slot).collect::<Vec<_>>(), [8, 9, 10, 11, 12]);
