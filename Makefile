@@ -25,12 +25,16 @@ help: ## this list
 
 # --- the commands ---------------------------------------------------------------------------------
 
-.PHONY: demo test lint dist bench clean
+.PHONY: demo test soak lint dist bench clean
 demo: build ## three replicas in two languages on one SQLite file, one of them killed (15 s)
 	@$(BIN)/python demo/fleet.py
 
-test: build ## every test of every language, with a count at the end
-	@$(BIN)/python .make/suites.py rust rust-doc python node docs mixed faults
+test: build servers ## every test of every language, with a count at the end
+	@$(BIN)/python .make/suites.py rust rust-doc python node docs mixed stores faults
+
+soak: build ## 10,000 slots on each store in a storm of kills; 1,000,000 random calls of the Redis store
+	@ANARCHON_TEST_STORM_SLOTS=10000 $(BIN)/python -m pytest -rP -k storms tests/stores
+	@ANARCHON_TEST_REDIS_STEPS=1000000 cargo test --quiet --workspace --test redis histories
 
 lint: ## formatters, linters, type checkers, licences of what is linked in
 	@$(MAKE) -k lint-rust lint-deps lint-python lint-node lint-text
@@ -38,17 +42,17 @@ lint: ## formatters, linters, type checkers, licences of what is linked in
 dist: ## dist/anarchon-*.whl and dist/anarchon-*.tgz for this platform, tried in fresh folders
 	@.make/dist.sh "$${PROFILE:-release}"
 
-bench: ## lateness, claims per second, the cost of the bridges, 10,000 jobs
+bench: ## claims per second, round trips and lateness on each store, the cost of the bridges (8 min)
 	@PROFILE=$${PROFILE:-release} $(MAKE) build
 	@$(BIN)/python bench/run.py
 
 clean: ## remove what was built and installed, but for cargo's target folder
-	rm -rf .build dist node_modules $(NODE_DIR)/node_modules $(NODE_DIR)/dist
+	rm -rf .build dist node_modules bench/node_modules $(NODE_DIR)/node_modules $(NODE_DIR)/dist
 
 # --- one language at a time -----------------------------------------------------------------------
 
-.PHONY: test-rust test-python test-node test-docs test-mixed test-faults
-test-rust: need-rust tools-python ## the Rust tests alone
+.PHONY: test-rust test-python test-node test-docs test-mixed test-stores test-faults
+test-rust: need-rust tools-python servers ## the Rust tests alone
 	@$(BIN)/python .make/suites.py rust rust-doc
 test-python: build-python ## the Python tests alone
 	@$(BIN)/python .make/suites.py python
@@ -58,6 +62,8 @@ test-docs: build ## every example of README.md and docs/
 	@$(BIN)/python .make/suites.py docs
 test-mixed: build ## fleets of Python and Node processes on one store
 	@$(BIN)/python .make/suites.py mixed
+test-stores: build ## fleets of Python, Node and Rust processes on every store
+	@$(BIN)/python .make/suites.py stores
 test-faults: build ## fleets whose processes are killed, stopped and blocked
 	@$(BIN)/python .make/suites.py faults
 
@@ -71,7 +77,10 @@ need-python:
 need-node:
 	@.make/need.sh node
 
-.PHONY: tools-python tools-node
+.PHONY: servers tools-python tools-node
+servers:
+	@.make/fetch-pgbouncer.sh
+
 tools-python: need-python .build/venv.stamp
 .build/venv.stamp: .make/requirements.txt
 	@echo "installing the Python tools into $(VENV)"
@@ -81,10 +90,11 @@ tools-python: need-python .build/venv.stamp
 	@touch $@
 
 tools-node: need-node .build/node.stamp
-.build/node.stamp: $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json tests/docs/package-lock.json tests/node/package-lock.json
+.build/node.stamp: $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json tests/docs/package-lock.json tests/node/package-lock.json bench/package-lock.json
 	@echo "installing the Node tools into $(NODE_DIR)/node_modules"
 	@mkdir -p .build && cd $(NODE_DIR) && npm ci --no-audit --no-fund --loglevel=error
 	@cd tests/docs && npm ci --no-audit --no-fund --loglevel=error
+	@cd bench && npm ci --no-audit --no-fund --loglevel=error
 	@cd tests/node && npm ci --no-audit --no-fund --loglevel=error
 	@.make/build-drivers.sh
 	@.make/link-node.sh

@@ -158,6 +158,7 @@ SUITES = {
     "node": node,
     "docs": pytest,
     "mixed": pytest,
+    "stores": pytest,
     "faults": pytest,
 }
 # No public item may need an example that Rust can run, so this one may be empty.

@@ -20,16 +20,47 @@ ROOT = HERE.parent
 Figures = dict[tuple[str, str], tuple[float, str]]
 
 LANGUAGES = ("rust", "python", "node")
-INSERT = "sqlite: bare INSERT … ON CONFLICT DO NOTHING"
 PLAIN = "one handler call, plain function"
 HOSTS = ("python",)
 HOST_CALL = "host backend: one call"
+CRONER = "lateness p50: bare croner timer"
+COMMITS = f"{CRONER} and two commits"
+# The bare minimum of each store: what takes a slot, and what looks who has it.
+STORES = {
+    "sqlite": ("INSERT … ON CONFLICT DO NOTHING", "SELECT"),
+    "postgres": ("INSERT … ON CONFLICT DO NOTHING", "SELECT"),
+    "mysql": ("INSERT IGNORE", "SELECT"),
+    "redis": ("SET NX GET", "GET"),
+}
+Row = tuple[str, str, tuple[str, str] | None]
 
 
-def rows() -> Iterator[tuple[str, str, tuple[str, str] | None]]:
+def rows_of_stores() -> Iterator[Row]:
+    """What a store costs."""
+    for store, (take, look) in STORES.items():
+        for connections in ("1 connection", "16 connections"):
+            bare = f"{store}: bare {take}, {connections}"
+            yield "rust", f"{store}: claims won, {connections}", ("rust", bare)
+        bare = f"{store}: bare {look}, 1 connection"
+        yield "rust", f"{store}: claims lost, 1 connection", ("rust", bare)
+    for what in (
+        "1,000 jobs due at once, 3 replicas",
+        "round trips of a winner",
+        "round trips of a loser",
+        "round trips of an end",
+        "round trips of an idle fleet of 3 in 15 s",
+    ):
+        for store in STORES:
+            yield "rust", f"{store}: {what}", None
+
+
+def rows() -> Iterator[Row]:
     """Whose figure, which figure, and the figure it is compared with."""
-    yield "rust", "sqlite: claims won", ("rust", INSERT)
-    yield "rust", "sqlite: claims lost", ("rust", "sqlite: bare SELECT")
+    yield from rows_of_stores()
+    for language in LANGUAGES:
+        yield language, "lateness p50 on redis", ("node", f"{CRONER} and SET NX")
+    for language in LANGUAGES:
+        yield language, "lateness p50 on postgres", ("node", COMMITS)
     for name in ("lateness p50", "lateness p99"):
         for language in LANGUAGES:
             bare = "synced write" if language == "node" else "INSERT"
@@ -62,37 +93,57 @@ def measure(command: list[str], environment: dict[str, str]) -> list[dict[str, A
 
 def show(value: float, unit: str) -> str:
     """A figure as a person reads it."""
+    if not unit:
+        return f"{value:,.0f}"
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:,.{digits}f} {unit}"
 
 
 def table(figures: Figures) -> None:
-    """Prints all rows."""
-    print(f"\n{'what':42} {'figure':>14} {'compared with':>14}   ratio")
+    """Prints all rows; those of a store whose server does not answer are left out."""
+    print(f"\n{'what':58} {'figure':>13} {'compared with':>13}   ratio")
     for language, name, other in rows():
+        if (language, name) not in figures:
+            continue
         title = f"{name}, {language.title()}"
         value, unit = figures[language, name]
-        line = f"{title:42} {show(value, unit):>14}"
-        if other is not None:
+        line = f"{title:58} {show(value, unit):>13}"
+        if other in figures:
             base, base_unit = figures[other]
-            line += f" {show(base, base_unit):>14} {value / base if base else 0:7.2f}"
+            line += f" {show(base, base_unit):>13} {value / base if base else 0:7.2f}"
             line += f"   {other[1].partition(': ')[2] or f'in {other[0].title()}'}"
         print(line)
+
+
+def two_commits(figures: Figures) -> None:
+    """What a replica on PostgreSQL may cost: a bare timer, and two commits one after the other."""
+    insert = figures.get(("rust", f"postgres: bare {STORES['postgres'][0]}, 1 connection"))
+    timer = figures.get(("node", CRONER))
+    if insert and timer:
+        figures["node", COMMITS] = (timer[0] + 2_000 / insert[0], "ms")
 
 
 def main() -> int:
     """Runs everything."""
     profile = os.environ.get("PROFILE", "release")
     flags = ["--release"] if profile == "release" else []
+    wanted = [word for name in ("bench", "stores", "late") for word in ("--example", name)]
+    subprocess.run(["cargo", "build", "-q", "--workspace", *flags, *wanted], cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    built = target / ("release" if flags else "debug") / "examples"
     figures: Figures = {}
     with tempfile.TemporaryDirectory(dir=ROOT / ".build") as folder:
         for command in (
-            ["cargo", "run", "-q", *flags, "-p", "anarchon-tests", "--example", "bench", folder],
+            [sys.executable, str(HERE / "lateness.py"), str(built / "late")],
+            # This one removes what the one before has written.
+            [str(built / "stores"), folder],
+            [str(built / "bench"), folder],
             [sys.executable, str(HERE / "bridge.py"), folder],
             ["node", str(HERE / "bridge.mjs"), folder],
         ):
             for line in measure(command, dict(os.environ)):
                 figures[line["language"], line["name"]] = (line["value"], line["unit"])
+    two_commits(figures)
     print(f"\nprofile {profile}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
     table(figures)
     return 0

@@ -1,1 +1,1 @@
-"""Fleets of Python and Node replicas in processes of their own."""
+"""Fleets of Python, Node and Rust replicas in processes of their own."""

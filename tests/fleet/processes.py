@@ -1,11 +1,10 @@
-"""Starts replicas as processes, reads their logs, and looks into the store that they share."""
+"""Starts replicas as processes, reads their logs, and compares these with their store."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -15,7 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .stores import SQLITE, Store
+
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+# Built with everything else of the workspace.
+PROFILE = "release" if os.environ.get("PROFILE") == "release" else "debug"
+RUST = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / PROFILE / "fleet_replica"
+# What the name of a replica begins with is its language.
+PROGRAMS = {
+    "py": [sys.executable, str(HERE / "replica.py")],
+    "node": ["node", str(HERE / "replica.mjs")],
+    "rust": [str(RUST)],
+}
 # How long anything may take that should happen "at once", on a machine that is busy with tests.
 PATIENCE = 60.0
 
@@ -61,7 +72,11 @@ class Replica:
     def send(self, number: signal.Signals) -> int:
         """Sends a signal; answers when (ms)."""
         at = int(time.time() * 1000)
-        self.process.send_signal(number)
+        if number == signal.SIGTERM and self.process.stdin is not None:
+            # A Rust replica stops when nobody holds its standard input.
+            self.process.stdin.close()
+        else:
+            self.process.send_signal(number)
         self.asked_to_stop |= number == signal.SIGTERM
         return at
 
@@ -71,11 +86,11 @@ class Replica:
 
 
 class Fleet:
-    """Several replicas on one SQLite file. As a context manager it leaves no process behind."""
+    """Several replicas on one store. As a context manager it leaves no process behind."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Store = SQLITE) -> None:
         self.folder = folder
-        self.database = folder / "fleet.db"
+        self.place = store.place(folder)
         self.replicas: dict[str, Replica] = {}
 
     def __enter__(self) -> Fleet:
@@ -87,26 +102,25 @@ class Fleet:
                 replica.process.send_signal(signal.SIGCONT)
                 replica.process.kill()
             replica.process.wait()
+            if replica.process.stdin is not None:
+                replica.process.stdin.close()
 
     def start(self, id: str, jobs: list[dict[str, Any]], grace_ms: int = 20_000) -> Replica:
-        """Starts a replica; `id` begins with `py` or `node`, which is its language."""
+        """Starts a replica; `id` begins with `py`, `node` or `rust`, which is its language."""
         log = self.folder / f"{id}.log"
         output = self.folder / f"{id}.out"
         config = {
             "id": id,
-            "url": f"sqlite://{self.database}",
+            "url": self.place.url,
             "log": str(log),
             "jobs": jobs,
             "graceMs": grace_ms,
         }
-        if id.startswith("py"):
-            program = [sys.executable, str(HERE / "replica.py")]
-        else:
-            program = ["node", str(HERE / "replica.mjs")]
+        language = id.split("-")[0]
         with output.open("wb") as sink:
             process = subprocess.Popen(
-                [*program, json.dumps(config)],
-                stdin=subprocess.DEVNULL,
+                [*PROGRAMS[language], json.dumps(config)],
+                stdin=subprocess.PIPE if language == "rust" else subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -163,13 +177,14 @@ class Fleet:
             assert (status, replica.said()) == (0, ""), f"{replica.id}: {status} {replica.said()}"
 
     def stored(self, job: str) -> list[dict[str, Any]]:
-        """The runs of a job as the table has them, by slot."""
-        with sqlite3.connect(self.database) as connection:
-            connection.row_factory = sqlite3.Row
-            rows = connection.execute(
-                "SELECT * FROM anarchon_runs WHERE CAST(job AS TEXT) = ? ORDER BY slot", (job,)
-            ).fetchall()
-        return [dict(row) for row in rows]
+        """The runs of a job as the store has them, by slot."""
+        return self.place.stored(job)
+
+
+def between_slots() -> int:
+    """Waits for the middle of a second, where no slot is under way; answers when that is (ms)."""
+    time.sleep((1.5 - time.time() % 1) % 1 or 1)
+    return int(time.time() * 1000)
 
 
 def slots_between(begin: int, end: int, period: int) -> list[int]:

@@ -1,10 +1,14 @@
-"""Runs the scenarios of all selected tests at the same time: they mostly wait."""
+"""Runs the scenarios of all selected tests at the same time: they mostly wait.
+
+A scenario that must not meet others on the machine says `scenario.wave = 1`: it begins when all of
+the waves before have ended.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -32,7 +36,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Key, Future[Any]]]:
     """All scenarios, started."""
     with ThreadPoolExecutor(max_workers=max(len(_wanted), 1)) as pool:
-        yield {key: pool.submit(*_call(key, tmp_path_factory)) for key in _wanted}
+        playing: dict[Key, Future[Any]] = {}
+        for key in sorted(_wanted, key=_wave):
+            before = [one for other, one in playing.items() if _wave(other) < _wave(key)]
+            playing[key] = pool.submit(_play, before, *_call(key, tmp_path_factory))
+        yield playing
+
+
+def _wave(key: Key) -> int:
+    return getattr(key[0], "wave", 0)
+
+
+def _play(before: list[Future[Any]], scenario: Any, *arguments: Any) -> Any:
+    wait(before)
+    return scenario(*arguments)
 
 
 def _call(key: Key, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:

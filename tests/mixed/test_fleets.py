@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet.processes import Fleet, Line, assert_each_once, missed_slots, slots_between
+from fleet.processes import (
+    Fleet,
+    Line,
+    assert_each_once,
+    between_slots,
+    missed_slots,
+    slots_between,
+)
 from fleet.scenarios import plays
 
 EIGHT = [f"{language}-{number}" for number in range(1, 5) for language in ("py", "node")]
@@ -35,12 +42,6 @@ def every_second(**options: Any) -> list[dict[str, Any]]:
     # Every record is to be there in the end, and a busy machine must not look like a crash.
     options = {"historySize": 1_000, **options}
     return [{"name": "tick", "kind": "every", "when": "1s", "work": "quick", "options": options}]
-
-
-def between_slots() -> int:
-    """Waits for the middle of a second, where no slot is under way; answers when that is (ms)."""
-    time.sleep((1.5 - time.time() % 1) % 1 or 1)
-    return int(time.time() * 1000)
 
 
 def end(fleet: Fleet, begin: int, paused: tuple[int, int] = (0, 0)) -> Outcome:
@@ -99,7 +100,7 @@ def idle(folder: Path) -> tuple[int, int, list[Line]]:
     with Fleet(folder) as fleet:
         fleet.start_all(["py-1", "node-1", "py-2"], jobs)
         time.sleep(5)
-        with sqlite3.connect(fleet.database) as connection:
+        with sqlite3.connect(fleet.folder / "fleet.db") as connection:
             version = "PRAGMA data_version"
             before = connection.execute(version).fetchone()[0]
             time.sleep(25)

@@ -13,10 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anarchon::Result;
-use anarchon::backend::contract::{Backend, ClaimInput, ClaimKind, JobLimits, Overlap, RunClaim};
-use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::host::names::Naming;
-use anarchon::lease::model::Status;
 use anarchon::scheduler::{
     BackendSource, Handler, HandlerEnd, JobContext, JobDefinition, JobOptions, RunNow, Scheduler,
     SchedulerOptions, When,
@@ -26,17 +23,8 @@ use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Executor};
 
-const JOBS: usize = 16;
-const ROUNDS: usize = 7;
-const CLAIMS_PER_ROUND: usize = 320;
-
 fn tell(name: &str, value: f64, unit: &str) {
     println!("{}", json!({ "language": "rust", "name": name, "value": value, "unit": unit }));
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn percentile(values: &[f64], share: f64) -> f64 {
@@ -53,37 +41,11 @@ fn now_ms() -> f64 {
     since.as_secs_f64() * 1_000.0
 }
 
-fn whole_now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
 /// Resident memory of this process (KiB).
 fn resident_kib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse().ok()).unwrap_or(0.0)
-}
-
-fn claim_of(job: &str, slot: i64, token: &str) -> RunClaim {
-    RunClaim {
-        input: ClaimInput {
-            job: job.to_owned(),
-            slot,
-            token: token.to_owned(),
-            instance_id: "bench".to_owned(),
-            history_size: 20,
-            history_ttl_ms: None,
-            lease_ms: Some(30_000),
-            overlap: Some(Overlap::Allow),
-            force: None,
-            max_early_ms: Some(2_000),
-            asked_at: None,
-        },
-        kind: ClaimKind::Slot,
-        max_takeovers: 2,
-        not_after_ms: Some(i64::MAX),
-    }
 }
 
 /// A connection with the settings of the SQLite store, for the bare statements.
@@ -103,79 +65,6 @@ async fn bare_connection(path: &Path) -> sqlx::Result<SqliteConnection> {
     )
     .await?;
     Ok(bare)
-}
-
-/// Winners and losers per second, against the bare statement that could decide the same.
-async fn claims(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let ours = SqliteBackend::from_url(&format!("sqlite://{}", folder.join("ours.db").display()))?;
-    ours.init().await?;
-    let runs = ours.runs().ok_or("the SQLite store has leases")?;
-    let jobs: Vec<String> = (0..JOBS).map(|number| format!("job-{number}")).collect();
-    for job in &jobs {
-        let limits = JobLimits { name: job.clone(), history_size: 20, ..JobLimits::default() };
-        ours.prepare_job(&limits).await?;
-    }
-    let mut bare = bare_connection(&folder.join("bare.db")).await?;
-
-    let mut speeds: [Vec<f64>; 4] = Default::default();
-    let mut slot = whole_now_ms() - 100_000_000;
-    for _ in 0..ROUNDS {
-        let first = slot;
-        let begin = Instant::now();
-        for number in 0..CLAIMS_PER_ROUND {
-            let (job, at) = (&jobs[number % JOBS], first + number as i64);
-            sqlx::query("INSERT INTO claims VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
-                .bind(job)
-                .bind(at)
-                .bind("token")
-                .execute(&mut bare)
-                .await?;
-        }
-        speeds[0].push(CLAIMS_PER_ROUND as f64 / begin.elapsed().as_secs_f64());
-
-        // A run that has begun also ends, or the job would collect unfinished ones; only the
-        // claims are timed.
-        let mut spent = Duration::ZERO;
-        for batch in 0..CLAIMS_PER_ROUND / JOBS {
-            let at = first + batch as i64;
-            let begin = Instant::now();
-            for job in &jobs {
-                let outcome = runs.claim(&claim_of(job, at, "winner")).await?;
-                assert_eq!(outcome.kind.as_str(), "won");
-            }
-            spent += begin.elapsed();
-            for job in &jobs {
-                runs.finish(job, at, "winner", Status::Succeeded, None).await?;
-            }
-        }
-        speeds[1].push(CLAIMS_PER_ROUND as f64 / spent.as_secs_f64());
-
-        let begin = Instant::now();
-        for number in 0..CLAIMS_PER_ROUND {
-            sqlx::query("SELECT token FROM claims WHERE job = ? AND slot = ?")
-                .bind(&jobs[number % JOBS])
-                .bind(first + number as i64)
-                .fetch_optional(&mut bare)
-                .await?;
-        }
-        speeds[2].push(CLAIMS_PER_ROUND as f64 / begin.elapsed().as_secs_f64());
-
-        let begin = Instant::now();
-        for number in 0..CLAIMS_PER_ROUND {
-            let claim = claim_of(&jobs[number % JOBS], first, "loser");
-            let outcome = runs.claim(&claim).await?;
-            assert_ne!(outcome.kind.as_str(), "won");
-        }
-        speeds[3].push(CLAIMS_PER_ROUND as f64 / begin.elapsed().as_secs_f64());
-        slot += CLAIMS_PER_ROUND as i64;
-    }
-    let [insert, won, select, lost] = speeds.map(median);
-    tell("sqlite: bare INSERT … ON CONFLICT DO NOTHING", insert, "/s");
-    tell("sqlite: claims won", won, "/s");
-    tell("sqlite: bare SELECT", select, "/s");
-    tell("sqlite: claims lost", lost, "/s");
-    ours.close().await?;
-    Ok(())
 }
 
 /// Notes how late it was entered.
@@ -296,9 +185,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = Path::new(&folder);
     let only = std::env::args().nth(2);
     let wanted = |part: &str| only.as_deref().is_none_or(|only| only == part);
-    if wanted("claims") {
-        claims(folder).await?;
-    }
     if wanted("calls") {
         calls().await?;
     }

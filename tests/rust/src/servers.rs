@@ -27,6 +27,13 @@ pub const MYSQL: Server = Server {
     default_url: "mysql://root@127.0.0.1:3306/test",
 };
 
+/// Redis or Valkey.
+pub const REDIS: Server = Server {
+    name: "Redis",
+    variable: "ANARCHON_TEST_REDIS_URL",
+    default_url: "redis://127.0.0.1:6379",
+};
+
 impl Server {
     /// Its URL, if it is there. Else the test is skipped, aloud; where `CI` is set it fails.
     ///

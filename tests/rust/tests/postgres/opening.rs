@@ -7,6 +7,14 @@ use anarchon_tests::inputs::input;
 
 use crate::store::{Schema, opened};
 
+/// Stores of earlier versions have these tables: a change here is a change of the schema's version.
+#[test]
+fn the_tables_are_these() {
+    let store = PostgresBackend::from_url("postgres://db/jobs").expect("the URL is allowed");
+    let text = store.ddl().join(";\n\n") + ";\n";
+    assert_eq!(text, include_str!("schema.sql"));
+}
+
 #[tokio::test]
 async fn without_create_tables_the_ddl_makes_a_store() {
     let Some(schema) = Schema::new().await else { return };

@@ -37,7 +37,7 @@ impl Pooler {
         // It refuses to run as root.
         let root = std::env::var("USER").is_ok_and(|user| user == "root")
             || std::fs::read_dir("/root").is_ok();
-        let mut command = Command::new("pgbouncer");
+        let mut command = program();
         if root {
             command.args(["-u", "nobody"]);
         }
@@ -63,6 +63,19 @@ impl Pooler {
     fn options(&self, schema: &Schema) -> PostgresOptions {
         schema.options_at(&with_port(&schema.url, self.port))
     }
+}
+
+/// The machine's, or the one that `make test` fetched.
+fn program() -> Command {
+    let fetched = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.build/debian");
+    let file = format!("{fetched}/usr/sbin/pgbouncer");
+    if !std::path::Path::new(&file).exists() {
+        return Command::new("pgbouncer");
+    }
+    let mut command = Command::new(file);
+    let libraries = format!("{fetched}/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    command.env("LD_LIBRARY_PATH", libraries);
+    command
 }
 
 impl Drop for Pooler {

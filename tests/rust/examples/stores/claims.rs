@@ -1,0 +1,161 @@
+//! Claims per second against the bare minimum, from one connection and from sixteen.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anarchon::backend::contract::Backend;
+use futures_util::future::join_all;
+use tokio::sync::Mutex;
+
+use crate::bare::Bare;
+use crate::store::{Store, ask, end, limits, opened};
+use crate::{median, tell};
+
+/// So many jobs, so that winners do not wait for each other.
+const JOBS: usize = 16;
+const LOOKS: usize = 100;
+/// How long each comparison goes on, and how many slots it has at least.
+const LENGTH: Duration = Duration::from_millis(2_500);
+const AT_LEAST: usize = 10;
+
+fn job(number: usize) -> String {
+    format!("job-{number}")
+}
+
+async fn seconds<F: Future>(work: F) -> f64 {
+    let begin = Instant::now();
+    work.await;
+    begin.elapsed().as_secs_f64()
+}
+
+fn tell_rate(name: &str, count: usize, spent: Vec<f64>) {
+    tell(name, count as f64 / median(spent), "/s");
+}
+
+/// Both sides of a store, each with so many connections.
+struct Sides {
+    bare: Vec<Mutex<Bare>>,
+    ours: Vec<Arc<dyn Backend>>,
+}
+
+impl Sides {
+    async fn open(store: &Store, count: usize) -> Option<Sides> {
+        let (mut bare, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            bare.push(Mutex::new(Bare::connect(store).await?));
+            ours.push(opened(&store.with_pool(1)).await);
+        }
+        Some(Sides { bare, ours })
+    }
+
+    /// All jobs of one slot, by the one connection in turn or by all at once.
+    async fn bare_slot(&self, slot: i64) -> f64 {
+        let count = self.bare.len();
+        seconds(join_all(self.bare.iter().enumerate().map(|(lane, bare)| async move {
+            let mut bare = bare.lock().await;
+            for number in (lane..JOBS).step_by(count) {
+                bare.win(&job(number), slot).await;
+            }
+        })))
+        .await
+    }
+
+    async fn our_slot(&self, slot: i64) -> f64 {
+        let count = self.ours.len();
+        let spent =
+            seconds(join_all(self.ours.iter().enumerate().map(|(lane, ours)| async move {
+                for number in (lane..JOBS).step_by(count) {
+                    assert!(ask(ours, &job(number), slot, "winner").await);
+                }
+            })))
+            .await;
+        // A run that has begun also ends, or the job would collect unfinished ones; only the
+        // claims are timed.
+        join_all(self.ours.iter().enumerate().map(|(lane, ours)| async move {
+            for number in (lane..JOBS).step_by(count) {
+                end(ours, &job(number), slot, "winner").await;
+            }
+        }))
+        .await;
+        spent
+    }
+
+    async fn close(self) {
+        for store in self.ours {
+            store.close().await.expect("closes");
+        }
+    }
+}
+
+async fn winners(store: &Store, count: usize, first: i64) -> Option<i64> {
+    let sides = Sides::open(store, count).await?;
+    let words = sides.bare[0].lock().await.words();
+    let connections = if count == 1 { "1 connection" } else { "16 connections" };
+    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    let mut slot = first;
+    // What is prepared is prepared in the first two, which are not counted.
+    for _ in 0..2 {
+        sides.bare_slot(slot).await;
+        sides.our_slot(slot).await;
+        slot += 1;
+    }
+    let begin = Instant::now();
+    while begin.elapsed() < LENGTH || bare.len() < AT_LEAST {
+        bare.push(sides.bare_slot(slot).await);
+        ours.push(sides.our_slot(slot).await);
+        slot += 1;
+    }
+    tell_rate(&format!("{}: bare {}, {connections}", store.name, words[0]), JOBS, bare);
+    tell_rate(&format!("{}: claims won, {connections}", store.name), JOBS, ours);
+    sides.close().await;
+    Some(slot)
+}
+
+async fn losers(store: &Store, slot: i64) -> Option<()> {
+    let sides = Sides::open(store, 1).await?;
+    let mut looking = sides.bare[0].lock().await;
+    let [_, word] = looking.words();
+    for number in 0..JOBS {
+        looking.win(&job(number), slot).await;
+        assert!(ask(&sides.ours[0], &job(number), slot, "holder").await);
+    }
+    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    for round in 0..=15 {
+        let looks = async {
+            for number in 0..LOOKS {
+                looking.look(&job(number % JOBS), slot).await;
+            }
+        };
+        let looks = seconds(looks).await;
+        let asks = async {
+            for number in 0..LOOKS {
+                assert!(!ask(&sides.ours[0], &job(number % JOBS), slot, "loser").await);
+            }
+        };
+        let asks = seconds(asks).await;
+        if round > 0 {
+            bare.push(looks);
+            ours.push(asks);
+        }
+    }
+    drop(looking);
+    tell_rate(&format!("{}: bare {word}, 1 connection", store.name), LOOKS, bare);
+    tell_rate(&format!("{}: claims lost, 1 connection", store.name), LOOKS, ours);
+    sides.close().await;
+    Some(())
+}
+
+/// Winners from one connection and from sixteen, losers from one.
+pub async fn measure(store: &Store) {
+    let Some(mut bare) = Bare::connect(store).await else { return };
+    bare.clean().await;
+    bare.prepare().await;
+    let ours = opened(&store.with_pool(1)).await;
+    for number in 0..JOBS {
+        ours.prepare_job(&limits(&job(number))).await.expect("registers");
+    }
+    ours.close().await.expect("closes");
+    let Some(next) = winners(store, 1, 1).await else { return };
+    let Some(next) = winners(store, 16, next).await else { return };
+    let _measured = losers(store, next).await;
+}

@@ -1,0 +1,45 @@
+//! How many round trips a claim costs, counted on the wire.
+
+use std::sync::Arc;
+
+use anarchon::backend::contract::Backend;
+use anarchon_tests::proxy::Proxy;
+
+use crate::store::{Store, ask, end, limits, opened};
+use crate::tell;
+
+async fn counted<F: Future>(proxy: &Proxy, work: F) -> f64 {
+    let before = proxy.turns();
+    work.await;
+    (proxy.turns() - before) as f64
+}
+
+async fn warm(store: &Arc<dyn Backend>) {
+    store.prepare_job(&limits("trips")).await.expect("registers");
+    // What is prepared is prepared once, and each connection is opened once.
+    for slot in 1..=3 {
+        assert!(ask(store, "trips", slot, "winner").await);
+        assert!(!ask(store, "trips", slot, "loser").await);
+        if let Some(runs) = store.runs() {
+            let beat = runs.heartbeat("trips", slot, "winner", 30_000).await;
+            assert!(beat.expect("answers"));
+        }
+        end(store, "trips", slot, "winner").await;
+    }
+}
+
+/// A winner, a loser, and an end.
+pub async fn measure(store: &Store) {
+    let Some((proxy, url)) = store.through_proxy().await else { return };
+    let ours = opened(&url).await;
+    warm(&ours).await;
+    let trips = counted(&proxy, ask(&ours, "trips", 4, "winner")).await;
+    tell(&format!("{}: round trips of a winner", store.name), trips, "");
+    let trips = counted(&proxy, ask(&ours, "trips", 4, "loser")).await;
+    tell(&format!("{}: round trips of a loser", store.name), trips, "");
+    if ours.runs().is_some() {
+        let trips = counted(&proxy, end(&ours, "trips", 4, "winner")).await;
+        tell(&format!("{}: round trips of an end", store.name), trips, "");
+    }
+    ours.close().await.expect("closes");
+}
