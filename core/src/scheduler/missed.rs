@@ -24,6 +24,9 @@ pub(super) struct Missed {
     period: i64,
     /// The store's time of the last survey (ms).
     surveyed: Option<i64>,
+    /// On a store that keeps no reports: what lies before this slot was reported, or made up for,
+    /// before this instance came.
+    before_us: Option<i64>,
 }
 
 /// After so long without a survey an instance knows nothing of what the floor has passed (ms).
@@ -62,6 +65,12 @@ impl Missed {
     /// was never run. After a long gap it does not: then those that moved the floor were there.
     fn is_in_touch(&self, now: i64) -> bool {
         self.surveyed.is_some_and(|at| now - at < IN_TOUCH_MS)
+    }
+
+    /// Where a store keeps no reports, the newest record of the first survey takes their place: without
+    /// it every instance that comes would make up for older and older slots.
+    fn begin_after(&mut self, survey: &Survey) -> i64 {
+        *self.before_us.get_or_insert(survey.slots.last().copied().unwrap_or(i64::MIN))
     }
 
     fn reason(&self, slot: i64) -> MissedReason {
@@ -130,11 +139,14 @@ impl Driver {
         let leases = self.leases;
         let remembers = self.guard.remembers_missed();
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        let before_us = (!remembers).then(|| job.missed.begin_after(survey));
         let schedule = &job.spec.schedule;
         let settings = job.settings();
         let limit = usize::try_from(settings.catch_up_limit).unwrap_or(0);
         let late_end = job.first_in_time(survey.now_ms);
-        let known = known_ranges(&job.missed, survey);
+        let horizon = survey.since.max(survey.floor.saturating_add(1));
+        let mut known = known_ranges(&job.missed, survey);
+        known.extend(before_us.map(|slot| (horizon, slot)));
         let mut set = wanted(schedule, survey, &known, limit, settings.catch_up_window_ms);
         set.retain(|slot| *slot < late_end);
         let is_known = |slot: i64| known.iter().any(|(from, to)| *from <= slot && slot < *to);
@@ -148,7 +160,7 @@ impl Driver {
             .filter(|slot| *slot > survey.floor || in_touch)
             .filter(|slot| survey.slots.binary_search(slot).is_err() && !job.asked.contains(slot))
             .collect();
-        let mut oldest = survey.since.max(survey.floor.saturating_add(1));
+        let mut oldest = horizon;
         if !remembers {
             // Such a store does not know what was reported: only the gap up to now counts.
             oldest = survey.slots.last().map_or(oldest, |newest| oldest.max(*newest));
@@ -173,8 +185,8 @@ impl Driver {
             reports.push((MissedReason::Dropped, slot, slot, 1));
         }
         job.missed.hints.retain(|(_, to, _)| *to >= late_end);
-        // What the store shows by itself, or has trimmed, need not be remembered here.
-        job.missed.told.retain(|(_, to)| *to >= oldest);
+        // What the store has trimmed need not be remembered here.
+        job.missed.told.retain(|(_, to)| *to >= horizon);
         for (reason, first, last, count) in reports {
             self.report(id, reason, first, last, count);
         }

@@ -10,6 +10,11 @@ export class LeaseStore {
   jobs = new Map();
   runs = new Leases(this);
 
+  /** @param now - the store's clock (ms since the Unix epoch) */
+  constructor(now = Date.now) {
+    this.now = now;
+  }
+
   async init() {}
   async close() {}
   job(name) {
@@ -24,17 +29,17 @@ export class LeaseStore {
     job.keepMs = Math.max(job.keepMs, limits.keepMs ?? 0);
     job.keepSlots = Math.max(job.keepSlots, limits.keepSlots ?? 0);
     job.window = Math.max(job.window, limits.keepWindowMs ?? 0);
-    if (![job.schedule, job.before].includes(limits.schedule)) job.since = Date.now();
+    if (![job.schedule, job.before].includes(limits.schedule)) job.since = this.now();
     if (job.schedule !== limits.schedule) {
       job.before = job.schedule;
       job.schedule = limits.schedule;
     }
-    this.trim(job, Date.now());
+    this.trim(job, this.now());
   }
 
   /** A claim without a lease. A scheduler asks `runs` instead; others may share the store. */
   async claim(input) {
-    const [job, now] = [this.job(input.job), Date.now()];
+    const [job, now] = [this.job(input.job), this.now()];
     const found = job.runs.get(key(input));
     if (found !== undefined) return found.token === input.token;
     if (input.slot <= job.floor || input.slot > now + (input.maxEarlyMs ?? Infinity)) return false;
@@ -45,7 +50,7 @@ export class LeaseStore {
   }
 
   async recordManualRun(input) {
-    const [job, now] = [this.job(input.job), Date.now()];
+    const [job, now] = [this.job(input.job), this.now()];
     let slot = input.slot;
     while (job.runs.has(key({ slot, manual: true }))) {
       if (job.runs.get(key({ slot, manual: true })).token === input.token) return slot;
@@ -78,7 +83,7 @@ export class LeaseStore {
     const run = job.runs.get(key(result));
     job.results.set(key(result), result);
     if (run?.status === 'unfinished') run.status = result.status;
-    this.trim(job, Date.now());
+    this.trim(job, this.now());
   }
 
   /** Runs that nobody may take over are lost when their leases are over. */
@@ -110,7 +115,7 @@ export class LeaseStore {
   }
 
   async history(name, limit) {
-    const [job, now] = [this.job(name), Date.now()];
+    const [job, now] = [this.job(name), this.now()];
     const runs = [...job.runs.values()];
     const results = [...job.results.values()].filter((one) => job.runs.get(key(one))?.status);
     const records = buildHistory({ job: name, claims: runs, results, limit });
@@ -132,7 +137,7 @@ export class Leases {
   }
 
   async claim(claim) {
-    const [job, now] = [this.store.job(claim.job), Date.now()];
+    const [job, now] = [this.store.job(claim.job), this.store.now()];
     this.store.settle(job, now);
     const outcome = { ...this.decide(job, claim, now), nowMs: now };
     const others = [...job.runs.values()].filter((run) => !run.status && key(run) !== key(claim));
@@ -158,7 +163,7 @@ export class Leases {
       if (claim.slot > now) return { kind: 'early' };
       if (claim.kind === 'slot') {
         this.store.start(job, { ...claim, leaseMs: claim.leaseMs }, now);
-        const skipped = { status: 'skipped', endedAt: now, attempt: 0, fence: undefined };
+        const skipped = { status: 'skipped', endedAt: now, attempt: undefined, fence: undefined };
         Object.assign(job.runs.get(key(claim)), skipped);
       }
       const { slot, manual, by } = other;
@@ -200,7 +205,10 @@ export class Leases {
   async heartbeat(job, slot, token, leaseMs) {
     const run = this.held(job, slot, token);
     if (run === undefined || run.released) return false;
-    Object.assign(run, { leaseMs, leaseUntil: Math.max(run.leaseUntil, Date.now() + leaseMs) });
+    Object.assign(run, {
+      leaseMs,
+      leaseUntil: Math.max(run.leaseUntil, this.store.now() + leaseMs),
+    });
     return true;
   }
 
@@ -209,21 +217,21 @@ export class Leases {
     const run = [...job.runs.values()].find((one) => one.slot === slot && one.token === token);
     if (run === undefined) return false;
     if (run.status !== undefined) return run.status === status;
-    Object.assign(run, { status, endedAt: Date.now() });
-    this.store.trim(job, Date.now());
+    Object.assign(run, { status, endedAt: this.store.now() });
+    this.store.trim(job, this.store.now());
     return true;
   }
 
   async release(job, slot, token) {
     const run = this.held(job, slot, token);
     if (run === undefined) return false;
-    const leaseUntil = run.released ? run.leaseUntil : Date.now();
+    const leaseUntil = run.released ? run.leaseUntil : this.store.now();
     Object.assign(run, { released: true, leaseUntil });
     return true;
   }
 
   async active(name) {
-    const now = Date.now();
+    const now = this.store.now();
     const runs = [...this.store.job(name).runs.values()];
     return runs
       .filter((run) => !run.status && !this.store.isLost(run, now))
