@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import { AnarchonError, Scheduler } from 'anarchon';
 import { ClaimStore } from './stores/claims.mjs';
 import { LeaseStore } from './stores/leases.mjs';
+import { at, WholeStore } from './stores/whole.mjs';
 
 const unhandled = [];
 const note = (error) => unhandled.push(error);
@@ -42,31 +43,6 @@ const THROWN = [
   ['undefined', undefined],
   ['an error of the library', new AnarchonError('BACKEND_REFUSED', 'mine')],
 ];
-
-/** A store of leases with the optional members too. */
-class WholeStore extends LeaseStore {
-  constructor() {
-    super();
-    Object.assign(this.runs, {
-      survey: async (job) => ({
-        nowMs: Date.now(),
-        since: this.job(job).since,
-        slots: [...this.job(job).runs.values()].map((run) => run.slot),
-        runs: await this.runs.active(job),
-      }),
-      setPaused: async () => {},
-      cancel: async () => false,
-      forget: async () => true,
-      claimManual: async (input) => {
-        const slot = await this.recordManualRun(input);
-        return { kind: 'won', slot };
-      },
-    });
-  }
-}
-
-const at = (object, path) =>
-  path.split('.').length === 1 ? [object, path] : [object.runs, path.split('.')[1]];
 
 // The call of the user; the member that it reaches; whether the scheduler was started before.
 const REACHED = [
@@ -255,124 +231,6 @@ for (const [path, Store] of [
     assert.equal((await one.history('job'))[0].output, '"kept"');
   });
 }
-
-// The member; what it answers; what is said of that.
-for (const [path, answer, act, message] of [
-  ['claim', 1, undefined, /ClaimStore\.claim\(\) answered 1; it must answer true or false/],
-  ['claim', undefined, undefined, /ClaimStore\.claim\(\) answered null; it must/],
-  [
-    'history',
-    'rows',
-    (one) => one.history('job'),
-    /ClaimStore\.history\(\) answered "rows"; it must/,
-  ],
-  [
-    'recordManualRun',
-    true,
-    (one) => one.runNow('job'),
-    /recordManualRun\(\) answered true; it must/,
-  ],
-  [
-    'runs.claim',
-    'won',
-    undefined,
-    /WholeStore\.runs\.claim\(\) answered "won"; it must answer an outcome/,
-  ],
-  [
-    'runs.active',
-    {},
-    (one) => one.active('job'),
-    /WholeStore\.runs\.active\(\) answered \{\}; it must/,
-  ],
-]) {
-  test(`${path} answering ${JSON.stringify(answer)} is refused by name`, async (t) => {
-    const store = path.startsWith('runs') ? new WholeStore() : new ClaimStore();
-    const [object, member] = at(store, path);
-    const one = scheduler(t, store);
-    one.every('job', '1s', () => {}, { jitterMs: 0 });
-    if (act) await one.start();
-    object[member] = async () => answer;
-    const failed = once(one, 'error').catch((error) => [error]);
-    if (!act) await one.start();
-    const error = act ? (await thrownBy(() => act(one))).error : (await failed)[0];
-    assert.ok(error instanceof AnarchonError);
-    assert.equal(error.code, 'BACKEND_REFUSED');
-    assert.match(error.message, message);
-  });
-}
-
-test('a cyclic answer is refused by name, and harms nothing', async (t) => {
-  const store = new ClaimStore();
-  const one = scheduler(t, store);
-  one.every('job', '1h', () => 'fine');
-  await one.start();
-  const cyclic = [];
-  cyclic.push(cyclic);
-  store.history = async () => cyclic;
-  const { error } = await thrownBy(() => one.history('job'));
-  assert.match(String(error.message), /circular/i);
-  assert.equal((await one.runNow('job')).output, '"fine"');
-});
-
-test('a member that never answers is named, and one that answers after stop() harms nothing', async (t) => {
-  const store = new WholeStore();
-  let answer;
-  store.runs.claim = () => {
-    const { promise, resolve } = { ...deferred() };
-    answer = resolve;
-    return promise;
-  };
-  const one = scheduler(t, store);
-  const entered = [];
-  // The deadline of a call is a sixth of the lease.
-  one.every('job', '1s', () => entered.push('job'), { jitterMs: 0, leaseMs: 1_200 });
-  const failed = once(one, 'error').catch((error) => [error]);
-  await one.start();
-  const [error] = await failed;
-  assert.equal(error.code, 'BACKEND_UNAVAILABLE');
-  assert.match(error.message, /backend "leases", runs\.claim: no answer within 200 ms/);
-  await one.stop({ graceMs: 0 });
-  answer({ kind: 'won' });
-  await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(entered, []);
-  // The object can be used again.
-  delete store.runs.claim;
-  const again = scheduler(t, store);
-  again.every('other', '1h', () => 'again');
-  await again.start();
-  assert.equal((await again.runNow('other')).output, '"again"');
-});
-
-function deferred() {
-  let resolve;
-  const promise = new Promise((r) => {
-    resolve = r;
-  });
-  return { promise, resolve };
-}
-
-const thenable = (then) => ({ then });
-
-test('a promise that settles twice, or a thenable that throws, is answered once', async (t) => {
-  const store = new ClaimStore();
-  const one = scheduler(t, store);
-  one.every('job', '1h', () => {});
-  await one.start();
-  const empty = store.history('job', 5);
-  store.history = () =>
-    thenable((yes, no) => {
-      yes(empty);
-      no(new Error('late'));
-      yes([{}]);
-    });
-  assert.deepEqual(await one.history('job'), []);
-  const thrown = new StoreError('then');
-  store.history = () =>
-    thenable(() => {
-      throw thrown;
-    });
-  assert.equal((await thrownBy(() => one.history('job'))).error, thrown);
-});
 
 test('members are called on their object: private fields, arrows, accessors, inherited ones', async (t) => {
   class Base extends ClaimStore {
