@@ -19,8 +19,12 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import contract
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / ".build" / "results"
+# Where tests leave their reports on the contract.
+TALLY = RESULTS / "contract"
 # How a test in Rust, which has no other way, says that it was skipped.
 SKIP = re.compile(r"^SKIPPED[^:\n]*: (.*)$", re.MULTILINE)
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -189,7 +193,9 @@ def main(suites: list[str]) -> int:
     if unknown or not suites:
         print(f"unknown suites {unknown}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(TALLY, ignore_errors=True)
+    TALLY.mkdir(parents=True)
+    os.environ["ANARCHON_TEST_TALLY"] = str(TALLY)
     allowed, ci = allowed_skips(), os.environ.get("CI") == "true"
     outcomes = []
     for suite in suites:
@@ -200,6 +206,7 @@ def main(suites: list[str]) -> int:
         judge(outcome, status, allowed, ci)
         outcomes.append(outcome)
 
+    contract.show(TALLY)
     print("\n=== results")
     for outcome in outcomes:
         print(

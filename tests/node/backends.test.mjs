@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { AnarchonError, MemoryBackend, Scheduler, SqliteBackend } from 'anarchon';
 import { backendCases, CheckFailedError, checkBackend } from 'anarchon/testing';
 import { folder } from './program.mjs';
+import { tally } from './tally.mjs';
 
 const counts = ({ cases }) => {
   const count = (status) => cases.filter((one) => one.status === status).length;
@@ -14,6 +15,7 @@ const counts = ({ cases }) => {
 test('MemoryBackend keeps the whole contract', async () => {
   const store = new MemoryBackend();
   const report = await checkBackend(() => store, { complete: true, histories: 5, rounds: 5 });
+  tally('memory', report);
   // All cases of the table, and the one about closing.
   assert.deepEqual(counts(report), { passed: backendCases().length + 1, failed: 0, skipped: 0 });
 });
@@ -25,6 +27,7 @@ test('SqliteBackend keeps the whole contract', async (t) => {
     histories: 5,
     rounds: 3,
   });
+  tally('sqlite', report);
   assert.deepEqual(counts(report), { passed: backendCases().length + 1, failed: 0, skipped: 0 });
 });
 

@@ -1,31 +1,44 @@
-// SQL through the program's own drivers: better-sqlite3, node-postgres, Postgres.js.
+// SQLite through the program's own drivers: better-sqlite3, and node:sqlite where Node.js has it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import {
-  AnarchonError,
-  fromPg,
-  fromPostgresJs,
-  fromSqliteDatabase,
-  Scheduler,
-  SqliteBackend,
-} from 'anarchon';
+import { describe, test } from 'node:test';
+import { AnarchonError, fromSqliteDatabase, Scheduler, SqliteBackend } from 'anarchon';
 import { checkBackend } from 'anarchon/testing';
 import Database from 'better-sqlite3';
-import pg from 'pg';
-import postgres from 'postgres';
 import { folder } from './program.mjs';
-import { PostgresStranger, SqliteStranger } from './stores/stranger.mjs';
+import { SqliteStranger } from './stores/stranger.mjs';
+import { tally } from './tally.mjs';
+
+// Node.js 20 has none.
+const builtIn = await import('node:sqlite').catch(() => undefined);
+const DRIVERS = [
+  { name: 'better-sqlite3', open: (file) => new Database(file), skip: false },
+  {
+    name: 'node:sqlite',
+    open: (file) => new builtIn.DatabaseSync(file),
+    skip: builtIn ? false : `Node.js ${process.version} has no node:sqlite`,
+  },
+];
 
 const BRIEF = { rounds: 3, histories: 2, steps: 20, clients: 2 };
 
-function sqlite(t, file = join(folder(t), 'jobs.db')) {
-  const database = new Database(file);
+function sqlite(t, file = join(folder(t), 'jobs.db'), { open } = DRIVERS[0]) {
+  const database = open(file);
   // A test need not outlive a loss of power.
-  database.pragma('synchronous = OFF');
+  database.exec('PRAGMA synchronous = OFF');
   t.after(() => database.close());
   return database;
+}
+
+/** Calls, and keeps what is thrown. */
+function watchedCall(thrown, call) {
+  try {
+    return call();
+  } catch (error) {
+    thrown.add(error);
+    throw error;
+  }
 }
 
 /** A scheduler that has run a job by hand; the record, and what its history shows. */
@@ -117,39 +130,105 @@ test('what connect and checkServer throw leaves start() as it is', async (t) => 
   }
 });
 
-test('better-sqlite3 keeps the whole contract', async (t) => {
-  const file = join(folder(t), 'jobs.db');
-  const open = () => new SqliteBackend({ database: fromSqliteDatabase(sqlite(t, file)) });
-  const report = await checkBackend(open, BRIEF);
-  t.diagnostic(report.text.split('\n').at(-1));
-});
+for (const driver of DRIVERS) {
+  describe(driver.name, { skip: driver.skip }, () => {
+    test('keeps the whole contract', async (t) => {
+      const file = join(folder(t), 'jobs.db');
+      const open = () =>
+        new SqliteBackend({ database: fromSqliteDatabase(sqlite(t, file, driver)) });
+      const report = await checkBackend(open, { ...BRIEF, complete: true });
+      tally(`sqlite over ${driver.name}`, report);
+      assert.deepEqual(
+        report.cases.filter(({ status }) => status !== 'passed'),
+        [],
+      );
+    });
 
-test('a database that was handed over is not closed, and its tables are as they are named', async (t) => {
-  const database = sqlite(t);
-  const backend = new SqliteBackend({
-    database: fromSqliteDatabase(database),
-    namespace: 'shop',
-    table: 'shop_runs',
+    test('a database that was handed over is not closed, and its tables are as they are named', async (t) => {
+      const database = sqlite(t, undefined, driver);
+      const backend = new SqliteBackend({
+        database: fromSqliteDatabase(database),
+        namespace: 'shop',
+        table: 'shop_runs',
+      });
+      await ran(backend);
+      const names = database
+        .prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
+        .all()
+        .map((row) => row.name);
+      assert.ok(names.includes('shop_runs') && names.includes('shop_jobs'), names.join());
+    });
+
+    test('a store of ours and one over a driver share a file', async (t) => {
+      const file = join(folder(t), 'jobs.db');
+      const ours = await ran(new SqliteBackend(file), 'ours');
+      const database = fromSqliteDatabase(sqlite(t, file, driver));
+      const theirs = await ran(new SqliteBackend({ database }), 'theirs');
+      assert.deepEqual(theirs.history.map(({ by }) => by).sort(), ['ours', 'theirs']);
+      assert.equal(ours.history.length, 1);
+    });
+
+    test('schedulers that race run each slot once', async (t) => {
+      const file = join(folder(t), 'jobs.db');
+      const slots = [];
+      let enough;
+      const done = new Promise((resolve) => {
+        enough = resolve;
+      });
+      const handler = (ctx) => {
+        slots.push(ctx.slot);
+        if (slots.length >= 6) enough();
+      };
+      const all = ['a', 'b', 'c'].map((instanceId) => {
+        const database = fromSqliteDatabase(sqlite(t, file, driver));
+        const backend = new SqliteBackend({ database });
+        const one = new Scheduler({ backend, instanceId, logger: false });
+        one.every('job', '200ms', handler, { jitterMs: 0 });
+        return one;
+      });
+      for (const one of all) await one.start();
+      await done;
+      for (const one of all) await one.stop();
+      assert.equal(new Set(slots).size, slots.length, `${slots}`);
+    });
+
+    test('what the driver throws reaches the user as the same object', async (t) => {
+      const database = sqlite(t, undefined, driver);
+      const thrown = new Set();
+      const watch =
+        (call) =>
+        (...args) =>
+          watchedCall(thrown, () => call(...args));
+      const watched = {
+        prepare: watch((sql) => {
+          const statement = database.prepare(sql);
+          const all = watch((...params) => statement.all(...params));
+          return {
+            reader: statement.reader,
+            all,
+            run: watch((...params) => statement.run(...params)),
+          };
+        }),
+        exec: watch((sql) => database.exec(sql)),
+        close: () => {},
+      };
+      const backend = new SqliteBackend({ database: fromSqliteDatabase(watched) });
+      const scheduler = new Scheduler({ backend, logger: false });
+      scheduler.on('error', () => {});
+      scheduler.every('job', '1h', () => {});
+      await scheduler.start();
+      database.exec('ALTER TABLE anarchon_runs RENAME TO gone');
+      for (const call of [() => scheduler.history('job'), () => scheduler.runNow('job')]) {
+        const error = await call().catch((caught) => caught);
+        assert.match(error.message, /no such table: anarchon_runs/);
+        assert.ok(thrown.has(error), 'another object than the driver threw');
+      }
+      database.exec('ALTER TABLE gone RENAME TO anarchon_runs');
+      assert.equal((await scheduler.runNow('job')).status, 'succeeded');
+      await scheduler.stop();
+    });
   });
-  await ran(backend);
-  assert.equal(database.open, true);
-  const names = database
-    .prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
-    .all()
-    .map((row) => row.name);
-  assert.ok(names.includes('shop_runs') && names.includes('shop_jobs'), names.join());
-});
-
-test('a store of ours and one over a driver share a file', async (t) => {
-  const file = join(folder(t), 'jobs.db');
-  const ours = await ran(new SqliteBackend(file), 'ours');
-  const theirs = await ran(
-    new SqliteBackend({ database: fromSqliteDatabase(sqlite(t, file)) }),
-    'theirs',
-  );
-  assert.deepEqual(theirs.history.map(({ by }) => by).sort(), ['ours', 'theirs']);
-  assert.equal(ours.history.length, 1);
-});
+}
 
 test('createTables: false creates nothing, and ddl() says what is needed', async (t) => {
   const database = sqlite(t);
@@ -246,8 +325,7 @@ test('drivers may run a transaction twice, answer at once, and bring values of m
       return client.transaction((tx) => fn(dressed(tx)));
     },
   };
-  const report = await checkBackend(() => new SqliteBackend({ database }), BRIEF);
-  t.diagnostic(report.text.split('\n').at(-1));
+  await checkBackend(() => new SqliteBackend({ database }), BRIEF);
 });
 
 test('a transaction that never calls its function is refused by name', async (t) => {
@@ -279,70 +357,5 @@ for (const [what, database] of [
         error.code === 'INVALID_OPTION' &&
         /all\(sql, params\) and transaction\(fn\); fromSqliteDatabase, fromPg/.test(error.message),
     );
-  });
-}
-
-// A real server, by both of its drivers.
-const URL_OF_POSTGRES =
-  process.env.ANARCHON_TEST_POSTGRES_URL ?? 'postgres://postgres@127.0.0.1:5432/test';
-
-async function absence() {
-  const client = new pg.Client({
-    connectionString: URL_OF_POSTGRES,
-    connectionTimeoutMillis: 2_000,
-  });
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    await client.end();
-    return false;
-  } catch (error) {
-    return `no PostgreSQL at ${new URL(URL_OF_POSTGRES).host}: ${error.message}`;
-  }
-}
-
-const skip = await absence();
-const fresh = () => `t${process.pid}_${Math.trunc(performance.now() * 1e3)}_runs`;
-
-for (const [driver, connect] of [
-  [
-    'node-postgres',
-    (t) => {
-      const pool = new pg.Pool({ connectionString: URL_OF_POSTGRES, max: 4 });
-      t.after(() => pool.end());
-      return fromPg(pool);
-    },
-  ],
-  [
-    'Postgres.js',
-    (t) => {
-      const sql = postgres(URL_OF_POSTGRES, { max: 4, onnotice: () => {} });
-      t.after(() => sql.end());
-      return fromPostgresJs(sql);
-    },
-  ],
-]) {
-  test(`${driver} on a real server keeps the contract where clients race`, { skip }, async (t) => {
-    const table = fresh();
-    const client = connect(t);
-    const base = table.replace(/_runs$/, '');
-    const other = connect(t);
-    const clients = [client, other];
-    const next = () => clients.reverse()[0];
-    const open = () => {
-      const mine = next();
-      return new PostgresStranger(() => ({ client: mine, owned: false }), table);
-    };
-    const report = await checkBackend(open, {
-      ...BRIEF,
-      only: ['race', 'repeat', 'rule 4', 'manual'],
-    });
-    t.diagnostic(report.text.split('\n').at(-1));
-    const { record } = await ran(
-      new PostgresStranger(() => ({ client: other, owned: false }), table),
-    );
-    assert.equal(record.status, 'succeeded');
-    const tables = [table, `${base}_jobs`, `${base}_schema`, `${table}_locks`];
-    await client.all(`DROP TABLE IF EXISTS ${tables.join()}`, []);
   });
 }

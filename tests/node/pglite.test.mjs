@@ -5,6 +5,7 @@ import { PGlite } from '@electric-sql/pglite';
 import { Scheduler } from 'anarchon';
 import { checkBackend } from 'anarchon/testing';
 import { PostgresStranger } from './stores/stranger.mjs';
+import { tally } from './tally.mjs';
 
 /** A client of PGlite, which answers with rows of its own. */
 const fromPglite = (database) => ({
@@ -36,10 +37,10 @@ const BRIEF = {
 };
 after(() => pglite.close());
 
-test('a database that the library does not know keeps the contract', async (t) => {
+test('a database that the library does not know keeps the contract', async () => {
   const open = () => new PostgresStranger(() => ({ client: fromPglite(pglite), owned: false }));
   const report = await checkBackend(open, BRIEF);
-  t.diagnostic(report.text.split('\n').at(-1));
+  tally('SqlBackend over PGlite', report);
   assert.deepEqual(
     report.cases.filter(({ status }) => status !== 'passed'),
     [],

@@ -20,6 +20,8 @@ from anarchon import (
     SqliteBackend,
     StoredResult,
 )
+from anarchon.testing import case_names, check_backend
+from python.tally import tally
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -60,6 +62,21 @@ async def test_the_contract_member_for_member(backend: NativeBackend) -> None:
     assert [run.status for run in runs if not run.manual] == ["succeeded"]
     await backend.close()
     await backend.close()
+
+
+@pytest.mark.parametrize("name", ["memory", "sqlite"])
+async def test_the_whole_contract(name: str, tmp_path: Path) -> None:
+    memory = MemoryBackend()
+    report = await check_backend(
+        lambda: memory if name == "memory" else SqliteBackend(tmp_path / "jobs.db"),
+        complete=True,
+        rounds=3,
+        histories=5,
+    )
+    tally(name, report)
+    report.check()
+    # All cases of the table, and the one about closing.
+    assert [case.status for case in report.cases] == ["passed"] * (len(case_names()) + 1)
 
 
 async def test_the_leases_member_for_member(backend: NativeBackend) -> None:

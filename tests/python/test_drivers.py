@@ -29,6 +29,7 @@ from anarchon import (
 )
 from anarchon.testing import check_backend
 from python.stores.duckdb import DuckDbBackend, DuckDbClient
+from python.tally import tally
 from sqlalchemy.ext.asyncio import create_async_engine
 
 WHOLE: dict[str, Any] = {"rounds": 3, "histories": 2, "steps": 20, "clients": 2}
@@ -60,9 +61,10 @@ async def slots_run_by_three(open_backend: Callable[[], Any], count: int = 8) ->
     return slots
 
 
-async def passed_by(open_backend: Callable[[], Any], **options: Any) -> int:
+async def passed_by(store: str, open_backend: Callable[[], Any], **options: Any) -> int:
     """How many cases of the suite a backend passes; it must pass all that apply to it."""
     report = await check_backend(open_backend, **options)
+    tally(store, report)
     report.check()
     return len([case for case in report.cases if case.status == "passed"])
 
@@ -84,7 +86,9 @@ async def test_three_schedulers_race_on_duckdb(tmp_path: Path) -> None:
 
 async def test_duckdb_keeps_the_contract() -> None:
     with duckdb.connect(":memory:") as database:
-        assert await passed_by(lambda: DuckDbBackend(database), **WHOLE) > 50
+        assert (
+            await passed_by("SqlBackend over DuckDB", lambda: DuckDbBackend(database), **WHOLE) > 50
+        )
 
 
 async def test_an_error_of_duckdb_reaches_the_caller_as_the_object_it_is(
@@ -253,17 +257,19 @@ def backend_of(client: Any) -> PostgresBackend:
 
 
 async def test_a_driver_keeps_the_contract_and_stays_open(
-    driver: tuple[Any, Callable[[], Awaitable[int]]],
+    driver: tuple[Any, Callable[[], Awaitable[int]]], request: pytest.FixtureRequest
 ) -> None:
     client, alive = driver
-    assert await passed_by(lambda: backend_of(client), **BRIEF) > 10
+    store = f"postgres over {request.node.callspec.params['driver']}"
+    assert await passed_by(store, lambda: backend_of(client), **BRIEF) > 10
     assert await alive() == 1, "what was not opened is not closed"
 
 
 @pytest.mark.parametrize("pool", ["asyncpg pool", "psycopg pool"])
 async def test_a_pool_keeps_the_whole_contract(server: None, pool: str) -> None:
     async with DRIVERS[pool]() as (client, _alive):
-        assert await passed_by(lambda: backend_of(client), **WHOLE) > 50
+        store = f"postgres over {pool}"
+        assert await passed_by(store, lambda: backend_of(client), **WHOLE) > 50
 
 
 async def test_three_schedulers_race_on_a_driver(
@@ -361,13 +367,14 @@ async def test_an_engine_of_sqlalchemy_on_sqlite(tmp_path: Path) -> None:
     def open_backend() -> SqliteBackend:
         return SqliteBackend(database=from_sqlalchemy(engine))
 
-    assert await passed_by(open_backend, **BRIEF) > 10
+    assert await passed_by("sqlite over SQLAlchemy", open_backend, **BRIEF) > 10
     engine.dispose()
 
 
 async def test_clients_made_of_one_connection_take_turns(server: None) -> None:
     async with DRIVERS["psycopg connection"]() as (client, _alive):
         clients = [client, from_psycopg(client._pool)]
-        assert await passed_by(lambda: backend_of(clients[0]), **BRIEF) > 10
+        store = "postgres over psycopg connection"
+        assert await passed_by(store, lambda: backend_of(clients[0]), **BRIEF) > 10
         opened = iter(clients)
-        assert await passed_by(lambda: backend_of(next(opened)), **BRIEF) > 10
+        assert await passed_by(store, lambda: backend_of(next(opened)), **BRIEF) > 10

@@ -32,6 +32,7 @@ from anarchon import (
     build_history,
 )
 from anarchon.testing import BackendCases, case_names, check_backend
+from python.tally import tally
 
 
 class PageBackend:
@@ -421,6 +422,7 @@ async def test_an_object_with_slots_is_a_backend_too() -> None:
 async def test_a_backend_without_leases_keeps_the_contract(kind: type[PageBackend]) -> None:
     backend = kind()
     report = await check_backend(lambda: backend, rounds=5)
+    tally("class: claims" if kind is PageBackend else "class: claims, async", report)
     report.check()
     passed = [case for case in report.cases if case.status == "passed"]
     skipped = [case for case in report.cases if case.status == "skipped"]

@@ -20,6 +20,7 @@ from anarchon import (
 )
 from anarchon.testing import ManualClock, check_backend
 from python.stores.leases import Leases, LeaseStore
+from python.tally import tally
 
 Open = Callable[..., Scheduler]
 
@@ -314,6 +315,7 @@ async def test_optional_members_are_called_where_they_are_there(clock: ManualClo
 async def test_a_store_in_python_keeps_every_rule_of_leases() -> None:
     store = LeaseStore()
     report = await check_backend(lambda: store, rounds=3, histories=5)
+    tally(f"class: {store.name}", report)
     report.check()
     passed = [case for case in report.cases if case.status == "passed"]
     assert len(passed) >= 45, str(report)

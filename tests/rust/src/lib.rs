@@ -6,4 +6,5 @@ pub mod page;
 pub mod proxy;
 pub mod races;
 pub mod servers;
+pub mod tally;
 pub mod words;

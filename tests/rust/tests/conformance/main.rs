@@ -11,6 +11,7 @@ use anarchon::testing::conformance::{
     CaseStatus, CheckOptions, Opening, Report, case_names, check_backend,
 };
 use anarchon_tests::page;
+use anarchon_tests::tally::tally;
 use broken::{Broken, Flaw};
 
 async fn check(store: Arc<dyn Backend>, options: &CheckOptions) -> Report {
@@ -30,6 +31,7 @@ async fn the_memory_store_passes_every_case() {
     let store = Arc::new(MemoryBackend::new(Arc::new(SystemClock)));
     let options = CheckOptions { complete: true, histories: 40, ..CheckOptions::default() };
     let report = check(store, &options).await;
+    tally("memory", &report);
     let passed =
         |case: &anarchon::testing::conformance::CaseResult| case.status == CaseStatus::Passed;
     assert!(report.cases.iter().all(passed), "{report}");

@@ -6,6 +6,7 @@ use anarchon::backend::contract::Backend;
 use anarchon::backends::mysql::MySqlBackend;
 use anarchon::testing::conformance::{CheckOptions, Opening, check_backend};
 use anarchon_tests::page;
+use anarchon_tests::tally::tally;
 
 use crate::store::Database;
 
@@ -22,8 +23,8 @@ async fn the_store_passes_every_case() {
     };
     let options = CheckOptions { complete: true, ..CheckOptions::default() };
     let report = check_backend(open, &options).await;
+    tally("mysql", &report);
     assert!(report.is_passed(), "{report}");
-    println!("{report}");
 }
 
 #[tokio::test]

@@ -6,10 +6,11 @@ use anarchon::backend::contract::Backend;
 use anarchon::backends::postgres::{PostgresBackend, PostgresOptions};
 use anarchon::testing::conformance::{CheckOptions, Opening, check_backend};
 use anarchon_tests::page;
+use anarchon_tests::tally::tally;
 
 use crate::store::Schema;
 
-async fn check(options: PostgresOptions) {
+async fn check(store: &str, options: PostgresOptions) {
     let open = move || -> Opening {
         let options = options.clone();
         Box::pin(async move {
@@ -19,14 +20,14 @@ async fn check(options: PostgresOptions) {
     };
     let options = CheckOptions { complete: true, ..CheckOptions::default() };
     let report = check_backend(open, &options).await;
+    tally(store, &report);
     assert!(report.is_passed(), "{report}");
-    println!("{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_passes_every_case() {
     let Some(schema) = Schema::new().await else { return };
-    check(schema.options()).await;
+    check("postgres", schema.options()).await;
 }
 
 /// As behind a pooler that gives each transaction another connection.
@@ -36,7 +37,7 @@ async fn the_store_passes_every_case_with_nothing_prepared() {
     let mut options = schema.options();
     options.server.statement_cache = 0;
     options.server.pool = 1;
-    check(options).await;
+    check("postgres, nothing prepared", options).await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use anarchon::backend::contract::Backend;
 use anarchon::backends::redis::RedisBackend;
 use anarchon::testing::conformance::{CaseStatus, CheckOptions, Opening, check_backend};
 use anarchon_tests::page;
+use anarchon_tests::tally::tally;
 
 use crate::server::Ground;
 
@@ -23,6 +24,7 @@ async fn the_store_passes_every_case() {
     };
     let check = CheckOptions { complete: true, ..CheckOptions::default() };
     let report = check_backend(open, &check).await;
+    tally("redis", &report);
     assert!(report.cases.iter().all(|case| case.status == CaseStatus::Passed), "{report}");
     ground.clean().await;
 }

@@ -6,6 +6,7 @@ use anarchon::backend::contract::Backend;
 use anarchon::backends::sqlite::SqliteBackend;
 use anarchon::testing::conformance::{CaseStatus, CheckOptions, Opening, check_backend};
 use anarchon_tests::page;
+use anarchon_tests::tally::tally;
 
 use crate::store::Directory;
 
@@ -22,6 +23,7 @@ async fn four_clients_of_one_file_pass_every_case() {
     };
     let options = CheckOptions { complete: true, ..CheckOptions::default() };
     let report = check_backend(open, &options).await;
+    tally("sqlite", &report);
     assert!(report.cases.iter().all(|case| case.status == CaseStatus::Passed), "{report}");
 }
 
