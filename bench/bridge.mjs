@@ -50,6 +50,88 @@ async function many() {
   await scheduler.stop();
 }
 
+/** A backend that does nothing: what is left is the way there and back. */
+class Nothing {
+  name = 'nothing';
+  dedupeWindowMs = Number.POSITIVE_INFINITY;
+  // When the first claim of a slot came, when the last one, and how many.
+  bursts = new Map();
+
+  async init() {}
+  async prepareJob() {}
+  async close() {}
+  async recordManualRun() {}
+  async saveResult() {}
+
+  async claim({ slot }) {
+    const now = performance.now();
+    const { first, count } = this.bursts.get(slot) ?? { first: now, count: 0 };
+    this.bursts.set(slot, { first, last: now, count: count + 1 });
+    return false;
+  }
+
+  async history() {
+    return [];
+  }
+}
+
+/** The same with the method that is measured as a plain one. */
+class PlainNothing extends Nothing {
+  history() {
+    return [];
+  }
+}
+
+/** What a call costs that goes through a backend in JavaScript, beside one that does not (µs). */
+async function oneCall(backend, jobs) {
+  const [count, rounds] = [50, 40];
+  const through = new Scheduler({ backend });
+  const beside = new Scheduler({ backend: 'memory:' });
+  for (let number = 0; number < jobs; number += 1) through.every(`job-${number}`, '1d', () => {});
+  for (const scheduler of [through, beside]) {
+    await scheduler.start();
+    await scheduler.ready();
+  }
+  const best = new Map([through, beside].map((scheduler) => [scheduler, Number.POSITIVE_INFINITY]));
+  // In turn, and the best of each: the round in which nothing else was going on.
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [scheduler, least] of best) {
+      const begin = performance.now();
+      for (let call = 0; call < count; call += 1) await scheduler.history('none', { limit: 1 });
+      best.set(scheduler, Math.min(least, performance.now() - begin));
+    }
+  }
+  await through.stop();
+  await beside.stop();
+  return ((best.get(through) - best.get(beside)) * 1e3) / count;
+}
+
+// A backend in JavaScript: what one call costs, whether that grows with the number of jobs, and how
+// many claims of one instant it answers in a second.
+async function host() {
+  tell('host backend: one call', await oneCall(new Nothing(), 1), 'µs');
+  tell('host backend: one call, 10,000 jobs', await oneCall(new Nothing(), 10_000), 'µs');
+  tell('host backend: one call, plain method', await oneCall(new PlainNothing(), 1), 'µs');
+  tell('host backend: claims/s', await claimsPerSecond(new Nothing(), 1_000), '/s');
+}
+
+/** The best of five slots that all jobs have in common. */
+async function claimsPerSecond(backend, jobs) {
+  const scheduler = new Scheduler({ backend });
+  for (let number = 0; number < jobs; number += 1) {
+    scheduler.every(`job-${number}`, '2s', () => {}, { jitterMs: 0 });
+  }
+  await scheduler.start();
+  await scheduler.ready();
+  for (;;) {
+    await sleep(100);
+    const whole = [...backend.bursts.values()].filter(({ count }) => count === jobs);
+    if (whole.length < 5) continue;
+    await scheduler.stop();
+    return ((jobs - 1) * 1e3) / Math.min(...whole.map(({ first, last }) => last - first));
+  }
+}
+
 const now = () => performance.timeOrigin + performance.now();
 
 // What it would be without a scheduler: a timer, and what a commit costs at least: a synced write.
@@ -87,4 +169,5 @@ async function lateness() {
 
 await calls();
 await many();
+await host();
 await lateness();

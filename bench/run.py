@@ -21,7 +21,7 @@ Figures = dict[tuple[str, str], tuple[float, str]]
 
 LANGUAGES = ("rust", "python", "node")
 PLAIN = "one handler call, plain function"
-HOSTS = ("python",)
+HOSTS = ("python", "node")
 HOST_CALL = "host backend: one call"
 CRONER = "lateness p50: bare croner timer"
 COMMITS = f"{CRONER} and two commits"
@@ -78,8 +78,8 @@ def rows() -> Iterator[Row]:
     for language in HOSTS:
         yield language, HOST_CALL, (language, "one history() call")
         yield language, f"{HOST_CALL}, 10,000 jobs", (language, HOST_CALL)
+        yield language, f"{HOST_CALL}, plain method", (language, HOST_CALL)
         yield language, "host backend: claims/s", None
-    yield "python", f"{HOST_CALL}, plain method", ("python", HOST_CALL)
 
 
 def measure(command: list[str], environment: dict[str, str]) -> list[dict[str, Any]]:
