@@ -18,6 +18,7 @@ from anarchon import (
     ClaimInput,
     ClaimOutcome,
     JobContext,
+    RunClaim,
     Scheduler,
     Survey,
 )
@@ -419,3 +420,69 @@ async def test_a_member_that_never_answers_is_named_and_answers_after_stop_in_va
     async with Scheduler(backend=store) as again:
         again.every("other", "1h", lambda: "again")
         assert (await again.run_now("other")).output == '"again"'
+
+
+async def test_a_claim_without_an_answer_holds_up_no_other_job() -> None:
+    store = LeaseStore()
+    works = store.runs.claim
+
+    async def claim(input: RunClaim) -> ClaimOutcome:
+        if input.job == "stuck":
+            await asyncio.Event().wait()
+        return works(input)
+
+    replace(store, "runs.claim", claim)
+    scheduler = Scheduler(backend=store)
+    heard: list[Any] = []
+    ran: list[int] = []
+    thrice = asyncio.Event()
+
+    def fine(ctx: JobContext) -> None:
+        ran.append(ctx.slot)
+
+    def ended(_event: Any) -> None:
+        if len(ran) >= 3:
+            thrice.set()
+
+    scheduler.on("error", heard.append)
+    scheduler.on("finished", ended)
+    # Both fall due in the same moments; a call has a sixth of the lease, two seconds.
+    for name, work in (("stuck", lambda: None), ("fine", fine)):
+        scheduler.every(name, "500ms", work, jitter_ms=0, lease_ms="12s")
+    async with scheduler:
+        await asyncio.wait_for(thrice.wait(), PATIENCE)
+        await scheduler.stop(grace_ms=0)
+    assert ran == list(range(ran[0], ran[-1] + 1, 500)), "no slot was skipped"
+    assert {event.job for event in heard} <= {"stuck"}
+
+
+async def test_a_heartbeat_without_an_answer_costs_no_other_run_its_lease() -> None:
+    store = LeaseStore()
+    works = store.runs.heartbeat
+    beats: list[str] = []
+    enough = asyncio.Event()
+
+    async def heartbeat(job: str, slot: int, token: str, lease_ms: int) -> bool:
+        if job == "stuck":
+            await asyncio.Event().wait()
+        beats.append(job)
+        if len(beats) >= 5:
+            enough.set()
+        return works(job, slot, token, lease_ms)
+
+    replace(store, "runs.heartbeat", heartbeat)
+    scheduler = Scheduler(backend=store)
+    lost: list[str] = []
+    scheduler.on("lease_lost", lambda event: lost.append(event.job))
+
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    for name in ("stuck", "fine"):
+        scheduler.every(name, "1h", work, lease_ms="2s")
+    async with scheduler:
+        for name in ("stuck", "fine"):
+            await scheduler.run_now(name, wait=False)
+        await asyncio.wait_for(enough.wait(), PATIENCE)
+        await scheduler.stop(grace_ms=0)
+    assert lost == ["stuck"], "only the run that could not be renewed"

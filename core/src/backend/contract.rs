@@ -559,6 +559,12 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// Whether calls of one moment are one call to the store. Where they are not, each is sent and
+    /// answered by itself, so that one without an answer holds up no other.
+    fn sends_together(&self) -> bool {
+        true
+    }
+
     /// Whether the store judges by a clock of its own, which a manual clock would not move.
     fn has_own_clock(&self) -> bool {
         true

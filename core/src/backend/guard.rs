@@ -26,6 +26,9 @@ pub struct Guard {
     clock: Arc<dyn Clock>,
 }
 
+/// At most so many calls travel as one.
+const TOGETHER: usize = 1_000;
+
 /// How many records a survey without the store's help looks at.
 const SURVEYED_RECORDS: usize = 1_000;
 
@@ -43,6 +46,11 @@ impl Guard {
     /// Whether the store has leases.
     pub fn has_leases(&self) -> bool {
         self.backend.runs().is_some()
+    }
+
+    /// How many of the calls of one moment are sent as one.
+    pub fn sent_together(&self) -> usize {
+        if self.backend.sends_together() { TOGETHER } else { 1 }
     }
 
     fn runs(&self) -> &dyn RunStore {

@@ -161,6 +161,10 @@ impl Backend for HostBackend {
         self.dedupe_window_ms
     }
 
+    fn sends_together(&self) -> bool {
+        false
+    }
+
     /// That is the user's business: a store of theirs may read the manual clock too.
     fn has_own_clock(&self) -> bool {
         false

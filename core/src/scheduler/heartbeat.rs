@@ -14,6 +14,7 @@ use crate::clock::{ActivityGuard, Clock, Wake, busy};
 use crate::error::{Error, Result};
 use crate::lease::hold::{deadline, heartbeat_every};
 use crate::scheduler::driver::{Mailbox, Message};
+use crate::scheduler::outbox::chunks;
 use crate::scheduler::timers::RunId;
 
 /// What the heart has to say of a run.
@@ -229,6 +230,12 @@ impl Beating {
                 runs.push((*run, held.beat.clone()));
             }
         }
+        for runs in chunks(runs, self.guard.sent_together()) {
+            self.send(runs);
+        }
+    }
+
+    fn send(&self, runs: Vec<(RunId, Heartbeat)>) {
         let working = busy(&*self.clock);
         let (guard, clock, orders) = (self.guard.clone(), self.clock.clone(), self.orders.clone());
         tokio::spawn(async move {

@@ -14,9 +14,6 @@ pub(super) struct Outbox {
     pub(super) finishes: Vec<(RunId, Finish)>,
 }
 
-/// At most so many travel in one call.
-const TOGETHER: usize = 1_000;
-
 impl Driver {
     /// Runs a store call as a task of its own; its answer is a message.
     pub(super) fn send(&self, call: impl Future<Output = Message> + Send + 'static) {
@@ -31,16 +28,17 @@ impl Driver {
 
     /// Sends what has gathered.
     pub(super) fn flush(&mut self) {
-        for ids in chunks(std::mem::take(&mut self.out.prepares)) {
+        let size = self.guard.sent_together();
+        for ids in chunks(std::mem::take(&mut self.out.prepares), size) {
             self.send_prepares(ids);
         }
-        for ids in chunks(std::mem::take(&mut self.out.surveys)) {
+        for ids in chunks(std::mem::take(&mut self.out.surveys), size) {
             self.send_surveys(ids);
         }
-        for claims in chunks(std::mem::take(&mut self.out.claims)) {
+        for claims in chunks(std::mem::take(&mut self.out.claims), size) {
             self.send_claims(claims);
         }
-        for ends in chunks(std::mem::take(&mut self.out.finishes)) {
+        for ends in chunks(std::mem::take(&mut self.out.finishes), size) {
             self.send_finishes(ends);
         }
     }
@@ -105,14 +103,14 @@ fn claimed(
     pairs.map(|(claim, answer)| Claimed { claim, sent, answer }).collect()
 }
 
-fn chunks<T>(mut all: Vec<T>) -> Vec<Vec<T>> {
-    let mut chunks = Vec::new();
-    while all.len() > TOGETHER {
-        let rest = all.split_off(TOGETHER);
-        chunks.push(std::mem::replace(&mut all, rest));
+pub(super) fn chunks<T>(all: Vec<T>, size: usize) -> Vec<Vec<T>> {
+    let mut chunks = Vec::with_capacity(all.len().div_ceil(size));
+    let mut rest = all.into_iter();
+    loop {
+        let chunk: Vec<T> = rest.by_ref().take(size).collect();
+        if chunk.is_empty() {
+            return chunks;
+        }
+        chunks.push(chunk);
     }
-    if !all.is_empty() {
-        chunks.push(all);
-    }
-    chunks
 }
