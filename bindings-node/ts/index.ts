@@ -72,5 +72,11 @@ export {
   type StopReport,
 } from './scheduler';
 export type { SqlServerOptions } from './server';
-export { SqlBackend, type SqlClient, type SqlDialect, type SqlQueryable } from './sql';
+export {
+  SqlBackend,
+  type SqlClient,
+  type SqlDatabaseOptions,
+  type SqlDialect,
+  type SqlQueryable,
+} from './sql';
 export { SqliteBackend, type SqliteBackendOptions, type SqliteDatabaseOptions } from './sqlite';

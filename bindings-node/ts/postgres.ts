@@ -1,11 +1,10 @@
 /** The store in PostgreSQL. */
 
-import { BuiltInSqlBackend, lazily, opened } from './builtin';
-import { checkNames } from './encode';
+import { BuiltInSqlBackend, opened } from './builtin';
 import type { NativeBackend } from './native';
 import { native } from './native';
 import type { SqlServerOptions } from './server';
-import { checkClient, type SqlClient, WrappedClient } from './sql';
+import { engineOver, type SqlDatabaseOptions } from './sql';
 import { withOptions } from './url';
 
 /** Options of {@link PostgresBackend}; all but `url` have a default. */
@@ -21,16 +20,7 @@ export interface PostgresBackendOptions extends SqlServerOptions {
 }
 
 /** A PostgreSQL store over a client that your program has; see {@link SqlClient}. */
-export interface PostgresDatabaseOptions {
-  /** The client. It is not closed, since it was not opened here. */
-  database: SqlClient;
-  /** Keeps applications in one database apart, 1 to 64 of `a-z 0-9 _ -`; default `'default'`. */
-  namespace?: string;
-  /** Whether missing tables are created; default true. */
-  createTables?: boolean;
-  /** The name of the runs table, 1 to 48 of `a-z 0-9 _`; default `anarchon_runs`. */
-  table?: string;
-}
+export type PostgresDatabaseOptions = SqlDatabaseOptions;
 
 /**
  * A store in PostgreSQL, with leases, for any number of machines.
@@ -64,8 +54,5 @@ function engineFor(options: PostgresBackendOptions | PostgresDatabaseOptions): (
     const full = withOptions('PostgresBackend', url, others);
     return opened(() => native.NativeBackend.open(full, ['postgres', 'postgresql']));
   }
-  checkNames('PostgresBackend', options, ['database', 'namespace', 'createTables', 'table']);
-  const { database, ...plain } = options;
-  const client = new WrappedClient('PostgresBackend', { database: checkClient(database) });
-  return lazily(() => client.open({ ...plain, name: 'postgres', dialect: 'postgres' }));
+  return engineOver('PostgresBackend', 'postgres', options);
 }

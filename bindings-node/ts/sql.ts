@@ -1,7 +1,7 @@
 /** SQL databases by your own client, and SQL databases that you describe. */
 
 import { BuiltInSqlBackend, lazily } from './builtin';
-import { encode, isThenable, show } from './encode';
+import { checkNames, encode, isThenable, show } from './encode';
 import { AnarchonError } from './errors';
 import { HostObject, methodsOf } from './host';
 import { type NativeBackend, native } from './native';
@@ -70,6 +70,37 @@ interface Source {
   connect?(): Promise<{ client: SqlClient; owned: boolean }>;
   checkServer?(): Promise<void>;
   dialect?: () => SqlDialect;
+}
+
+/** A store over a client that your program has; see {@link SqlClient}. */
+export interface SqlDatabaseOptions {
+  /** The client. It is not closed, since it was not opened here. */
+  database: SqlClient;
+  /** Keeps applications in one database apart, 1 to 64 of `a-z 0-9 _ -`; default `'default'`. */
+  namespace?: string;
+  /** Whether missing tables are created; default true. */
+  createTables?: boolean;
+  /** The name of the runs table, 1 to 48 of `a-z 0-9 _`; default `anarchon_runs`. */
+  table?: string;
+}
+
+const DATABASE_OPTIONS: readonly (keyof SqlDatabaseOptions)[] = [
+  'database',
+  'namespace',
+  'createTables',
+  'table',
+];
+
+/** The engine of a store of ours over a client of the user's; the dialect is called like the store. */
+export function engineOver(
+  what: string,
+  name: string,
+  options: SqlDatabaseOptions,
+): () => NativeBackend {
+  checkNames(what, options, DATABASE_OPTIONS);
+  const { database, ...plain } = options;
+  const client = new WrappedClient(what, { database: checkClient(database) });
+  return lazily(() => client.open({ ...plain, name, dialect: name }));
 }
 
 /** What the native engine is told. */

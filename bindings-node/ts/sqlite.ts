@@ -1,30 +1,14 @@
 /** The store in a SQLite file. */
 
-import { BuiltInSqlBackend, lazily, opened } from './builtin';
+import { BuiltInSqlBackend, opened } from './builtin';
 import { checkNames, show } from './encode';
 import { AnarchonError } from './errors';
 import { type NativeBackend, native } from './native';
-import { checkClient, type SqlClient, WrappedClient } from './sql';
+import { engineOver, type SqlDatabaseOptions } from './sql';
 import { withOptions } from './url';
 
 /** A SQLite store over a connection that your program has; see {@link SqlClient}. */
-export interface SqliteDatabaseOptions {
-  /** The connection. It is not closed, since it was not opened here. */
-  database: SqlClient;
-  /** Keeps applications in one database apart, 1 to 64 of `a-z 0-9 _ -`; default `'default'`. */
-  namespace?: string;
-  /** Whether missing tables are created; default true. */
-  createTables?: boolean;
-  /** The name of the runs table, 1 to 48 of `a-z 0-9 _`; default `anarchon_runs`. */
-  table?: string;
-}
-
-const DATABASE_OPTIONS: readonly (keyof SqliteDatabaseOptions)[] = [
-  'database',
-  'namespace',
-  'createTables',
-  'table',
-];
+export type SqliteDatabaseOptions = SqlDatabaseOptions;
 
 /** Options of {@link SqliteBackend}; all but `path` have a default. */
 export interface SqliteBackendOptions {
@@ -102,8 +86,5 @@ function engineFor(options: SqliteBackendOptions | SqliteDatabaseOptions): () =>
     checkNames('SqliteBackend', options, SQLITE_OPTIONS);
     return opened(() => native.NativeBackend.open(sqliteUrl(options), ['sqlite']));
   }
-  checkNames('SqliteBackend', options, DATABASE_OPTIONS);
-  const { database, ...plain } = options;
-  const client = new WrappedClient('SqliteBackend', { database: checkClient(database) });
-  return lazily(() => client.open({ ...plain, name: 'sqlite', dialect: 'sqlite' }));
+  return engineOver('SqliteBackend', 'sqlite', options);
 }

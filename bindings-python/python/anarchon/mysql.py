@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-from . import _anarchon
-from .builtin import NativeBackend
 from .options import Duration
-from .sql import WrappedClient, one_of
-from .url import optional_ms, with_options
+from .server import SqlServerBackend
 
 __all__ = ["MySqlBackend"]
 
 
-class MySqlBackend(NativeBackend):
+class MySqlBackend(SqlServerBackend):
     """A store in MySQL or MariaDB, with leases, for any number of machines.
 
     - **url**: `mysql://user:password@host:port/database`; `mariadb:` means the same. No message
@@ -60,21 +57,20 @@ class MySqlBackend(NativeBackend):
         ssl_key: str | os.PathLike[str] | None = None,
         allow_lazy_flush: bool | None = None,
     ) -> None:
-        of_url = {
-            "pool": pool,
-            "statementCache": statement_cache,
-            "callTimeoutMs": optional_ms(call_timeout_ms, "call_timeout_ms"),
-            "sslMode": ssl_mode,
-            "sslCa": ssl_ca,
-            "sslCert": ssl_cert,
-            "sslKey": ssl_key,
-            "allowLazyFlush": allow_lazy_flush,
-        }
-        given = {"namespace": namespace, "table": table, "createTables": create_tables}
-        one_of("MySqlBackend", "url", url, database, of_url)
-        if database is not None:
-            self._client = WrappedClient.of(database)
-            super().__init__(self._client.open("mysql", "mysql", given))
-            return
-        full = with_options("MySqlBackend", url, {**given, **of_url})
-        super().__init__(_anarchon.open_backend(full, ["mysql", "mariadb"]))
+        super().__init__(
+            "MySqlBackend",
+            ("mysql", "mariadb"),
+            url,
+            database,
+            {"allowLazyFlush": allow_lazy_flush},
+            namespace=namespace,
+            pool=pool,
+            create_tables=create_tables,
+            table=table,
+            statement_cache=statement_cache,
+            call_timeout_ms=call_timeout_ms,
+            ssl_mode=ssl_mode,
+            ssl_ca=ssl_ca,
+            ssl_cert=ssl_cert,
+            ssl_key=ssl_key,
+        )

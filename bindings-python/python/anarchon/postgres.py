@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-from . import _anarchon
-from .builtin import NativeBackend
 from .options import Duration
-from .sql import WrappedClient, one_of
-from .url import optional_ms, with_options
+from .server import SqlServerBackend
 
 __all__ = ["PostgresBackend"]
 
 
-class PostgresBackend(NativeBackend):
+class PostgresBackend(SqlServerBackend):
     """A store in PostgreSQL, with leases, for any number of machines.
 
     - **url**: `postgres://user:password@host:port/database`. No message shows its user and
@@ -64,23 +61,20 @@ class PostgresBackend(NativeBackend):
         notify: bool | None = None,
         application_name: str | None = None,
     ) -> None:
-        of_url = {
-            "pool": pool,
-            "statementCache": statement_cache,
-            "callTimeoutMs": optional_ms(call_timeout_ms, "call_timeout_ms"),
-            "sslMode": ssl_mode,
-            "sslCa": ssl_ca,
-            "sslCert": ssl_cert,
-            "sslKey": ssl_key,
-            "schema": schema,
-            "notify": notify,
-            "applicationName": application_name,
-        }
-        given = {"namespace": namespace, "table": table, "createTables": create_tables}
-        one_of("PostgresBackend", "url", url, database, of_url)
-        if database is not None:
-            self._client = WrappedClient.of(database)
-            super().__init__(self._client.open("postgres", "postgres", given))
-            return
-        full = with_options("PostgresBackend", url, {**given, **of_url})
-        super().__init__(_anarchon.open_backend(full, ["postgres", "postgresql"]))
+        super().__init__(
+            "PostgresBackend",
+            ("postgres", "postgresql"),
+            url,
+            database,
+            {"schema": schema, "notify": notify, "applicationName": application_name},
+            namespace=namespace,
+            pool=pool,
+            create_tables=create_tables,
+            table=table,
+            statement_cache=statement_cache,
+            call_timeout_ms=call_timeout_ms,
+            ssl_mode=ssl_mode,
+            ssl_ca=ssl_ca,
+            ssl_cert=ssl_cert,
+            ssl_key=ssl_key,
+        )

@@ -1,5 +1,6 @@
 //! What the tests and benchmarks of several stores share.
 
+pub mod faults;
 pub mod histories;
 pub mod inputs;
 pub mod page;

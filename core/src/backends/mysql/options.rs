@@ -3,6 +3,7 @@
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
+use crate::backends::sql::driver::for_driver;
 use crate::backends::sql::server::{plain_name, read_url, truth, unknown_option};
 use crate::backends::sql::{ServerOptions, SslMode};
 use crate::error::{Error, Result};
@@ -65,8 +66,7 @@ impl MySqlOptions {
 
     /// For the driver. Of the session it sets nothing: one statement of ours does.
     pub(super) fn driver(&self) -> MySqlConnectOptions {
-        let server = &self.server;
-        let mut options = MySqlConnectOptions::new()
+        let options = MySqlConnectOptions::new()
             .pipes_as_concat(false)
             .no_engine_substitution(false)
             .timezone(None)
@@ -74,42 +74,16 @@ impl MySqlOptions {
             .charset("utf8mb4")
             .statement_cache_capacity(0)
             .disable_statement_logging();
-        if let Some(host) = &server.host {
-            options = options.host(host);
-        }
-        if let Some(port) = server.port {
-            options = options.port(port);
-        }
-        if let Some(socket) = &server.socket {
-            options = options.socket(socket);
-        }
-        if let Some(user) = &server.user {
-            options = options.username(user);
-        }
-        if let Some(password) = &server.password {
-            options = options.password(password);
-        }
-        if let Some(database) = &server.database {
-            options = options.database(database);
-        }
-        if let Some(mode) = server.ssl_mode {
-            options = options.ssl_mode(match mode {
-                SslMode::Disable => MySqlSslMode::Disabled,
-                SslMode::Prefer => MySqlSslMode::Preferred,
-                SslMode::Require => MySqlSslMode::Required,
-                SslMode::VerifyCa => MySqlSslMode::VerifyCa,
-                SslMode::VerifyFull => MySqlSslMode::VerifyIdentity,
-            });
-        }
-        if let Some(file) = &server.ssl_ca {
-            options = options.ssl_ca(file);
-        }
-        if let Some(file) = &server.ssl_cert {
-            options = options.ssl_client_cert(file);
-        }
-        if let Some(file) = &server.ssl_key {
-            options = options.ssl_client_key(file);
-        }
-        options
+        for_driver!(options, &self.server, ssl_mode, ssl_ca)
+    }
+}
+
+fn ssl_mode(mode: SslMode) -> MySqlSslMode {
+    match mode {
+        SslMode::Disable => MySqlSslMode::Disabled,
+        SslMode::Prefer => MySqlSslMode::Preferred,
+        SslMode::Require => MySqlSslMode::Required,
+        SslMode::VerifyCa => MySqlSslMode::VerifyCa,
+        SslMode::VerifyFull => MySqlSslMode::VerifyIdentity,
     }
 }

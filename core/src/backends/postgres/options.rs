@@ -3,6 +3,7 @@
 use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
+use crate::backends::sql::driver::for_driver;
 use crate::backends::sql::server::{check_identifier, plain_name, read_url, truth, unknown_option};
 use crate::backends::sql::{ServerOptions, SslMode};
 use crate::error::Result;
@@ -78,49 +79,22 @@ impl PostgresOptions {
 
     /// For the driver.
     pub(super) fn driver(&self) -> PgConnectOptions {
-        let server = &self.server;
         // A pooler refuses parameters of the session that it does not know.
-        let mut options = PgConnectOptions::new()
+        let options = PgConnectOptions::new()
             .extra_float_digits(None)
             .application_name(&self.application_name)
-            .statement_cache_capacity(server.statement_cache)
+            .statement_cache_capacity(self.server.statement_cache)
             .disable_statement_logging();
-        if let Some(host) = &server.host {
-            options = options.host(host);
-        }
-        if let Some(port) = server.port {
-            options = options.port(port);
-        }
-        if let Some(socket) = &server.socket {
-            options = options.socket(socket);
-        }
-        if let Some(user) = &server.user {
-            options = options.username(user);
-        }
-        if let Some(password) = &server.password {
-            options = options.password(password);
-        }
-        if let Some(database) = &server.database {
-            options = options.database(database);
-        }
-        if let Some(mode) = server.ssl_mode {
-            options = options.ssl_mode(match mode {
-                SslMode::Disable => PgSslMode::Disable,
-                SslMode::Prefer => PgSslMode::Prefer,
-                SslMode::Require => PgSslMode::Require,
-                SslMode::VerifyCa => PgSslMode::VerifyCa,
-                SslMode::VerifyFull => PgSslMode::VerifyFull,
-            });
-        }
-        if let Some(file) = &server.ssl_ca {
-            options = options.ssl_root_cert(file);
-        }
-        if let Some(file) = &server.ssl_cert {
-            options = options.ssl_client_cert(file);
-        }
-        if let Some(file) = &server.ssl_key {
-            options = options.ssl_client_key(file);
-        }
-        options
+        for_driver!(options, &self.server, ssl_mode, ssl_root_cert)
+    }
+}
+
+fn ssl_mode(mode: SslMode) -> PgSslMode {
+    match mode {
+        SslMode::Disable => PgSslMode::Disable,
+        SslMode::Prefer => PgSslMode::Prefer,
+        SslMode::Require => PgSslMode::Require,
+        SslMode::VerifyCa => PgSslMode::VerifyCa,
+        SslMode::VerifyFull => PgSslMode::VerifyFull,
     }
 }

@@ -17,6 +17,7 @@
 //! | `open.rs` | connecting, checking, creating the tables |
 //! | `backend.rs` | the contract on top |
 //! | `server.rs` | how a database server is reached: options and URLs |
+//! | `driver.rs` | what the drivers of the servers are told alike |
 //! | `pool.rs` | connections to a server, one kept apart for heartbeats |
 
 mod apply;
@@ -25,6 +26,8 @@ mod batch;
 mod client;
 mod decide;
 mod dialect;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(in crate::backends) mod driver;
 mod engine;
 mod failures;
 mod load;

@@ -6,15 +6,12 @@ use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
 use anarchon::backends::mysql::MySqlBackend;
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::error::Code;
+use anarchon_tests::faults::{self, kind};
 use anarchon_tests::inputs::{claim, limits};
 use sqlx::Row;
 use sqlx::mysql::MySqlConnection;
 
 use crate::store::{Database, execute, opened};
-
-async fn kind(store: &MySqlBackend, job: &str, slot: i64, token: &str) -> OutcomeKind {
-    RunStore::claim(store, &claim(job, slot, token)).await.expect("answers").kind
-}
 
 /// Waits until a transaction on this database waits for a lock.
 async fn until_waiting(conn: &mut MySqlConnection, database: &str) {
@@ -86,77 +83,41 @@ async fn a_lock_that_is_not_given_up_is_an_unknown_answer() {
     assert_eq!(error.code(), Some(Code::BackendUnavailable));
     assert!(error.message().contains("1205"), "{error}");
     execute(&mut other, "ROLLBACK").await.expect("ends");
-    assert_eq!(kind(&store, "job", 1, "one").await, OutcomeKind::Won);
+    assert_eq!(kind(&*store, "job", 1, "one").await, OutcomeKind::Won);
 }
 
-/// O03: what claims wait for keeps no heartbeat waiting, not even with a pool of one.
+/// O03: not even with a pool of one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_heartbeat_does_not_wait_behind_a_claim() {
     let Some(database) = Database::new().await else { return };
     let mut options = database.options();
     options.server.pool = 1;
-    let store = Arc::new(opened(options).await);
-    assert_eq!(kind(&store, "held", 1, "holder").await, OutcomeKind::Won);
+    let store: Arc<dyn Backend> = Arc::new(opened(options).await);
+    assert_eq!(kind(&*store, "held", 1, "holder").await, OutcomeKind::Won);
     store.prepare_job(&limits("locked")).await.expect("registers");
-    let mut other = session(&database).await;
+    let (mut other, mut watch) = (session(&database).await, database.connection().await);
     execute(&mut other, "START TRANSACTION").await.expect("begins");
     execute(&mut other, &touch("locked")).await.expect("is free");
-    let blocked = {
-        let store = store.clone();
-        tokio::spawn(async move { kind(&store, "locked", 1, "one").await })
-    };
-    until_waiting(&mut database.connection().await, &database.name).await;
-    assert!(store.heartbeat("held", 1, "holder", 30_000).await.expect("answers"));
-    assert!(!blocked.is_finished(), "the claim still waits");
-    execute(&mut other, "COMMIT").await.expect("ends");
-    assert_eq!(blocked.await.expect("ends"), OutcomeKind::Won);
+    let unlock = async { assert!(execute(&mut other, "COMMIT").await.is_ok(), "ends") };
+    let waits = until_waiting(&mut watch, &database.name);
+    faults::a_heartbeat_does_not_wait_behind_a_claim(&store, waits, unlock).await;
 }
 
-/// R06: a connection that breaks off in the middle, also during the commit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_over_connections_that_break_are_won_once_each() {
     let Some(database) = Database::new().await else { return };
     let proxy = Arc::new(database.proxy().await);
     let store = opened(database.options_through(&proxy)).await;
-    store.prepare_job(&limits("job")).await.expect("registers");
-    let breaking = {
-        let proxy = proxy.clone();
-        tokio::spawn(async move {
-            // Each time at another place: after so many round trips, of which a new connection
-            // takes some for itself.
-            for round in 0_u64.. {
-                let until = proxy.turns() + 8 + round % 7;
-                while proxy.turns() < until {
-                    tokio::task::yield_now().await;
-                }
-                proxy.break_off();
-            }
-        })
-    };
-    for slot in 1..=60 {
-        let claim = claim("job", slot, &format!("token-{slot}"));
-        let outcome = RunStore::claim(&store, &claim).await.expect("is asked again");
-        assert_eq!((outcome.kind, outcome.attempt), (OutcomeKind::Won, Some(1)), "slot {slot}");
-        assert_eq!(outcome.fence, Some(slot), "a lost answer is no second grant");
-    }
-    breaking.abort();
-    assert!(proxy.connections() > 10, "{} connections", proxy.connections());
+    let turns = |round| 8 + round % 7;
+    faults::claims_over_connections_that_break_are_won_once_each(&store, &proxy, turns).await;
 }
 
-/// O02: a server that falls silent; the call is given up, and a later one goes on elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_silence_the_same_token_is_answered() {
     let Some(database) = Database::new().await else { return };
     let proxy = database.proxy().await;
     let store = opened(database.options_through(&proxy)).await;
-    store.prepare_job(&limits("job")).await.expect("registers");
-    proxy.be_silent(true);
-    tokio::select! {
-        _ = kind(&store, "job", 1, "one") => panic!("a silent server does not answer"),
-        () = sleep_for(&SystemClock, 150) => {}
-    }
-    proxy.be_silent(false);
-    assert_eq!(kind(&store, "job", 1, "one").await, OutcomeKind::Won);
+    faults::after_a_silence_the_same_token_is_answered(&store, &proxy).await;
 }
 
 #[tokio::test]
@@ -166,8 +127,5 @@ async fn no_error_shows_who_asked() {
     options.server.user = Some("alice".to_owned());
     options.server.password = Some("hidden".to_owned());
     let store = MySqlBackend::with_options(options.clone()).expect("allowed");
-    let error = store.init().await.expect_err("there is no such user");
-    assert_eq!(error.code(), Some(Code::BackendRefused));
-    let shown = format!("{error} {error:?} {options:?}");
-    assert!(!shown.contains("alice") && !shown.contains("hidden"), "{shown}");
+    faults::no_error_shows_who_asked(&store, &options).await;
 }
