@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 LANGUAGES = ("rust", "python", "node")
+# Columns of the names of stores.
+WIDE = 42
 # A case that was passed in one report of a store counts as passed, one that failed as failed.
 WEIGHT = {"skipped": 0, "passed": 1, "failed": 2}
 Cases = dict[str, tuple[str, str]]
@@ -52,10 +54,10 @@ def show(folder: Path) -> None:
         return
     whole = max(len(cases) for cases in found.values())
     print(f"\n=== the contract: of {whole} cases each store keeps")
-    print(f"{'store':32}" + "".join(f" {language:24}" for language in LANGUAGES).rstrip())
+    print(f"{'store':{WIDE}}" + "".join(f" {language:24}" for language in LANGUAGES).rstrip())
     for store in sorted({store for store, _ in found}):
         cells = [cell(found.get((store, language))) for language in LANGUAGES]
-        print(f"{store:32}" + "".join(f" {one:24}" for one in cells).rstrip())
+        print(f"{store:{WIDE}}" + "".join(f" {one:24}" for one in cells).rstrip())
     for (store, language), cases in sorted(found.items()):
         for why, count in reasons(cases).most_common():
             print(f"skipped: {store}, {language}: {count} × {why}")
