@@ -3,6 +3,8 @@
 pub mod memory;
 #[cfg(feature = "mysql")]
 pub mod mysql;
+#[cfg(feature = "nats")]
+pub mod nats;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
@@ -28,6 +30,8 @@ pub fn open(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Backend>> {
         "sqlite" => Ok(Arc::new(sqlite::SqliteBackend::from_url(url)?)),
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => Ok(Arc::new(mysql::MySqlBackend::from_url(url)?)),
+        #[cfg(feature = "nats")]
+        "nats" | "nats+tls" | "tls" => Ok(Arc::new(nats::NatsBackend::from_url(url)?)),
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(Arc::new(postgres::PostgresBackend::from_url(url)?)),
         #[cfg(feature = "redis")]
@@ -36,7 +40,7 @@ pub fn open(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Backend>> {
         }
         _ => Err(Error::option(format!(
             "the backend URL begins with {scheme:?}; allowed are memory:, sqlite:, postgres:, \
-             mysql:, mariadb:, redis: and valkey:"
+             mysql:, mariadb:, redis:, valkey: and nats:"
         ))),
     }
 }

@@ -1,6 +1,7 @@
 //! The servers that tests run against, and what is said of one that is not there.
 
 use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
 
 /// Where a kind of server is found unless a variable says otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,23 @@ pub const REDIS: Server = Server {
     variable: "ANARCHON_TEST_REDIS_URL",
     default_url: "redis://127.0.0.1:6379",
 };
+
+/// NATS with JetStream: a server of any version from 2.9 on.
+pub const NATS: Server = Server {
+    name: "NATS",
+    variable: "ANARCHON_TEST_NATS_URL",
+    default_url: "nats://127.0.0.1:4222",
+};
+
+/// The program of a current NATS server: the one that `ANARCHON_TEST_NATS_SERVER` names, or the one
+/// that `make build` has installed.
+pub fn nats_server() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("ANARCHON_TEST_NATS_SERVER") {
+        return Some(named.into());
+    }
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.build/venv/bin/nats-server");
+    tools.exists().then_some(tools)
+}
 
 impl Server {
     /// Its URL, if it is there. Else the test is skipped, aloud; where `CI` is set it fails.
