@@ -5,6 +5,7 @@ import type { Backend } from './contract';
 import { MemoryBackend } from './memory';
 import { MySqlBackend } from './mysql';
 import type { NativeBackend } from './native';
+import { NatsBackend } from './nats';
 import { PostgresBackend } from './postgres';
 import { RedisBackend } from './redis';
 import { SqliteBackend } from './sqlite';
@@ -16,6 +17,7 @@ const CLASSES: Record<string, () => Backend> = {
   postgres: () => new PostgresBackend('postgres://'),
   mysql: () => new MySqlBackend('mysql://localhost/anarchon'),
   redis: () => new RedisBackend('redis://'),
+  nats: () => new NatsBackend('nats://'),
 };
 
 /** The object of a backend that was opened by its URL. */

@@ -52,6 +52,7 @@ export type {
 export type { Logger } from './logger';
 export { MemoryBackend, type MemoryBackendOptions } from './memory';
 export { MySqlBackend, type MySqlBackendOptions } from './mysql';
+export { NatsBackend, type NatsBackendOptions } from './nats';
 export type { Duration, JobOptions, Retries, SchedulerOptions } from './options';
 export {
   PostgresBackend,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { MySqlBackend, PostgresBackend, RedisBackend, Scheduler } from 'anarchon';
+import { MySqlBackend, NatsBackend, PostgresBackend, RedisBackend, Scheduler } from 'anarchon';
 import { checkBackend } from 'anarchon/testing';
 import { tally } from './tally.mjs';
 
@@ -30,6 +30,12 @@ const SERVERS = [
     check: BRIEF,
     url: process.env.ANARCHON_TEST_REDIS_URL ?? 'redis://127.0.0.1:6379/0',
     other: 'rabbitmq://localhost',
+  },
+  {
+    name: 'nats',
+    class: NatsBackend,
+    url: process.env.ANARCHON_TEST_NATS_URL ?? 'nats://127.0.0.1:4222',
+    other: 'redis://localhost',
   },
 ];
 

@@ -12,6 +12,7 @@ from anarchon import (
     InvalidOptionError,
     JobContext,
     MySqlBackend,
+    NatsBackend,
     PostgresBackend,
     RedisBackend,
     Scheduler,
@@ -35,6 +36,11 @@ SERVERS: dict[str, tuple[type[Any], str, str]] = {
         MySqlBackend,
         os.environ.get("ANARCHON_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/test"),
         "postgres://localhost",
+    ),
+    "nats": (
+        NatsBackend,
+        os.environ.get("ANARCHON_TEST_NATS_URL", "nats://127.0.0.1:4222"),
+        "redis://localhost",
     ),
 }
 # How thoroughly the contract is asked of a store from here.

@@ -54,6 +54,7 @@ from .events import (
 from .handlers import Handler
 from .memory import MemoryBackend
 from .mysql import MySqlBackend
+from .nats import NatsBackend
 from .options import Duration, Instant, Interval, JobOptions, RetryOptions, SchedulerOptions
 from .postgres import PostgresBackend
 from .records import (
@@ -124,6 +125,7 @@ __all__ = [
     "MissedRange",
     "MySqlBackend",
     "NativeBackend",
+    "NatsBackend",
     "OverdueEvent",
     "OverlapError",
     "OverlapEvent",
