@@ -7,6 +7,7 @@ import { MySqlBackend } from './mysql';
 import type { NativeBackend } from './native';
 import { NatsBackend } from './nats';
 import { PostgresBackend } from './postgres';
+import { RabbitMqBackend } from './rabbitmq';
 import { RedisBackend } from './redis';
 import { SqliteBackend } from './sqlite';
 
@@ -16,6 +17,7 @@ const CLASSES: Record<string, () => Backend> = {
   sqlite: () => new SqliteBackend('anarchon.db'),
   postgres: () => new PostgresBackend('postgres://'),
   mysql: () => new MySqlBackend('mysql://localhost/anarchon'),
+  rabbitmq: () => new RabbitMqBackend('amqp://localhost'),
   redis: () => new RedisBackend('redis://'),
   nats: () => new NatsBackend('nats://'),
 };

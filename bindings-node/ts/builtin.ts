@@ -26,6 +26,9 @@ const ENGINE = Symbol.for('anarchon.engine');
 /** The native half, whatever a subclass overrides. */
 const ENGINE_OF = Symbol('anarchon.native');
 
+/** How a member of the native half is called. */
+const CALL = Symbol('anarchon.call');
+
 /** The members of the contract that a subclass may override. */
 const MEMBERS = [
   'init',
@@ -71,25 +74,25 @@ export function opened(open: () => NativeBackend): () => NativeBackend {
  * What all backends of ours have in common: the contract, carried out by the native part. You may
  * call every member, as the scheduler does; a scheduler calls them for you.
  */
-export abstract class BuiltInBackend implements Backend {
+export abstract class ClaimsBackend implements Backend {
   /** Shown as `scheduler.backend.name`, for example `memory`. */
   abstract readonly name: string;
-  /** How long the store remembers a claimed run (ms): `Infinity` on every store with leases. */
-  readonly dedupeWindowMs: number = Number.POSITIVE_INFINITY;
-  /** The leases of the store. */
-  readonly runs: Required<RunStore>;
 
   readonly #engine: () => NativeBackend;
 
   /** @internal */
   constructor(engine: () => NativeBackend) {
     this.#engine = engine;
-    this.runs = runStore((member, args) => this.#call(`runs.${member}`, args));
+  }
+
+  /** How long the store remembers a claimed run (ms): `Infinity` on every store with leases. */
+  get dedupeWindowMs(): number {
+    return this.#engine().dedupeWindowMs() ?? Number.POSITIVE_INFINITY;
   }
 
   /** @internal */
   [ENGINE](): NativeBackend | undefined {
-    const overridden = MEMBERS.some((member) => this[member] !== BuiltInBackend.prototype[member]);
+    const overridden = MEMBERS.some((member) => this[member] !== ClaimsBackend.prototype[member]);
     return overridden ? undefined : this.#engine();
   }
 
@@ -98,7 +101,8 @@ export abstract class BuiltInBackend implements Backend {
     return this.#engine();
   }
 
-  async #call(member: string, args: readonly unknown[]): Promise<unknown> {
+  /** @internal */
+  protected async [CALL](member: string, args: readonly unknown[]): Promise<unknown> {
     const text = await port.ask((ask) =>
       this.#engine().call(port.native, ask, member, encode('arguments', args)),
     );
@@ -107,27 +111,27 @@ export abstract class BuiltInBackend implements Backend {
 
   /** Connects and checks the server. May be repeated. */
   async init(): Promise<void> {
-    await this.#call('init', []);
+    await this[CALL]('init', []);
   }
 
   /** Registers a job with its limits. May be repeated. */
   async prepareJob(job: string, historySize: number, limits?: JobLimits): Promise<void> {
-    await this.#call('prepareJob', [job, historySize, limits ?? null]);
+    await this[CALL]('prepareJob', [job, historySize, limits ?? null]);
   }
 
   /** True for exactly one instance per slot; the same token again is still true. */
   async claim(input: ClaimInput): Promise<boolean> {
-    return (await this.#call('claim', [input])) as boolean;
+    return (await this[CALL]('claim', [input])) as boolean;
   }
 
   /** Records a manual run; answers the slot used if it is another one. */
   async recordManualRun(input: ClaimInput): Promise<number | undefined> {
-    return ((await this.#call('recordManualRun', [input])) as number | null) ?? undefined;
+    return ((await this[CALL]('recordManualRun', [input])) as number | null) ?? undefined;
   }
 
-  /** Does nothing: on these stores the claim is a record already. */
+  /** Writes a won claim into the history, on stores whose claim is not a record already. */
   async recordClaim(input: ClaimInput): Promise<void> {
-    await this.#call('recordClaim', [input]);
+    await this[CALL]('recordClaim', [input]);
   }
 
   /** Stores how a run ended. */
@@ -137,17 +141,17 @@ export abstract class BuiltInBackend implements Backend {
     historySize: number,
     historyTtlMs?: number,
   ): Promise<void> {
-    await this.#call('saveResult', [job, result, historySize, historyTtlMs ?? null]);
+    await this[CALL]('saveResult', [job, result, historySize, historyTtlMs ?? null]);
   }
 
   /** The latest runs from all instances, newest first. */
   async history(job: string, limit: number): Promise<RunRecord[]> {
-    return (await this.#call('history', [job, limit])) as RunRecord[];
+    return (await this[CALL]('history', [job, limit])) as RunRecord[];
   }
 
   /** Closes what the backend opened itself. May be repeated. */
   async close(): Promise<void> {
-    await this.#call('close', []);
+    await this[CALL]('close', []);
   }
 
   /**
@@ -157,6 +161,18 @@ export abstract class BuiltInBackend implements Backend {
    */
   checkJob(job: JobLimits): void {
     calling(() => this.#engine().checkJob(encode('limits', job)));
+  }
+}
+
+/** A backend of ours with leases. */
+export abstract class BuiltInBackend extends ClaimsBackend {
+  /** The leases of the store. */
+  readonly runs: Required<RunStore>;
+
+  /** @internal */
+  constructor(engine: () => NativeBackend) {
+    super(engine);
+    this.runs = runStore((member, args) => this[CALL](`runs.${member}`, args));
   }
 }
 

@@ -13,7 +13,7 @@ export {
   type PostgresJsClient,
   type SqliteDatabase,
 } from './adapters';
-export { BuiltInBackend, BuiltInSqlBackend } from './builtin';
+export { BuiltInBackend, BuiltInSqlBackend, ClaimsBackend } from './builtin';
 export type { JobContext } from './context';
 export {
   type ActiveRun,
@@ -59,6 +59,7 @@ export {
   type PostgresBackendOptions,
   type PostgresDatabaseOptions,
 } from './postgres';
+export { RabbitMqBackend, type RabbitMqBackendOptions } from './rabbitmq';
 export { RedisBackend, type RedisBackendOptions } from './redis';
 export {
   type Explanation,

@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { MySqlBackend, NatsBackend, PostgresBackend, RedisBackend, Scheduler } from 'anarchon';
+import {
+  MySqlBackend,
+  NatsBackend,
+  PostgresBackend,
+  RabbitMqBackend,
+  RedisBackend,
+  Scheduler,
+} from 'anarchon';
 import { checkBackend } from 'anarchon/testing';
 import { tally } from './tally.mjs';
 
@@ -36,6 +43,15 @@ const SERVERS = [
     class: NatsBackend,
     url: process.env.ANARCHON_TEST_NATS_URL ?? 'nats://127.0.0.1:4222',
     other: 'redis://localhost',
+  },
+  {
+    name: 'rabbitmq',
+    class: RabbitMqBackend,
+    url: process.env.ANARCHON_TEST_RABBITMQ_URL ?? 'amqp://guest:guest@127.0.0.1:5672',
+    other: 'redis://localhost',
+    check: BRIEF,
+    // Claims only: a job cannot be forgotten, and the cases about leases do not apply.
+    leases: false,
   },
 ];
 
@@ -94,7 +110,7 @@ for (const server of SERVERS) {
       const [one] = replicas;
       assert.ok(one.backend instanceof server.class);
       assert.equal(one.backend.name, server.name);
-      await one.forget('tick');
+      if (server.leases !== false) await one.forget('tick');
       await one.stop();
     });
 
@@ -103,8 +119,11 @@ for (const server of SERVERS) {
       const open = () => new server.class({ url: server.url, namespace });
       const report = await checkBackend(open, server.check);
       tally(server.name, report);
+      const applies = (one) => server.leases !== false || !/has no leases/.test(one.message ?? '');
+      const cases = report.cases.filter(applies);
+      assert.ok(cases.length >= 20, `${cases.length} cases`);
       assert.deepEqual(
-        report.cases.filter((one) => one.status !== 'passed'),
+        cases.filter((one) => one.status !== 'passed'),
         [],
       );
     });
@@ -126,3 +145,51 @@ for (const server of SERVERS) {
     });
   });
 }
+
+describe('rabbitmq alone', () => {
+  const { url } = SERVERS.find((server) => server.name === 'rabbitmq');
+
+  test('it has no leases and a window, by which jobs are judged', () => {
+    const backend = new RabbitMqBackend({ url, dedupeWindowMs: 5_000, channels: 2 });
+    assert.equal(backend.dedupeWindowMs, 5_000);
+    assert.equal(backend.runs, undefined);
+    assert.equal(new RabbitMqBackend(url).dedupeWindowMs, 3_600_000);
+    const scheduler = new Scheduler({ backend, logger: false });
+    assert.throws(
+      () => scheduler.every('late', '1m', () => {}, { jitterMs: 1_000, maxLateMs: 4_000 }),
+      (error) => error.code === 'DEDUPE_WINDOW_TOO_SHORT' && error.message.includes('5000'),
+    );
+    for (const options of [{ overlap: 'skip' }, { catchUp: 'latest' }]) {
+      assert.throws(
+        () => scheduler.every('leased', '1m', () => {}, { maxLateMs: 1_000, ...options }),
+        { code: 'LEASES_REQUIRED' },
+      );
+    }
+  });
+
+  test('a run is in the history of every replica', async (t) => {
+    const namespace = `node-${randomBytes(6).toString('hex')}`;
+    const [one, two] = ['a', 'b'].map((instanceId) => {
+      const backend = new RabbitMqBackend({ url, namespace });
+      const scheduler = new Scheduler({ backend, instanceId, logger: false });
+      scheduler.every('report', '1h', () => ({ rows: 3 }));
+      return scheduler;
+    });
+    try {
+      await one.start();
+    } catch (error) {
+      if (process.env.CI) throw error;
+      t.skip(`no server: ${error.message}`);
+      return;
+    }
+    const record = await one.runNow('report');
+    assert.equal(record.status, 'succeeded');
+    const shown = await two.history('report');
+    assert.deepEqual(
+      shown.map((run) => [run.by, run.status, run.output]),
+      [['a', 'succeeded', { rows: 3 }]],
+    );
+    await one.stop();
+    await two.stop();
+  });
+});

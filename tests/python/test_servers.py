@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 from anarchon import (
+    DedupeWindowTooShortError,
     InvalidOptionError,
     JobContext,
+    LeasesRequiredError,
     MySqlBackend,
     NatsBackend,
     PostgresBackend,
+    RabbitMqBackend,
     RedisBackend,
     Scheduler,
 )
@@ -22,6 +25,11 @@ from python.tally import tally
 
 # One entry a store.
 SERVERS: dict[str, tuple[type[Any], str, str]] = {
+    "rabbitmq": (
+        RabbitMqBackend,
+        os.environ.get("ANARCHON_TEST_RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:5672"),
+        "redis://localhost",
+    ),
     "redis": (
         RedisBackend,
         os.environ.get("ANARCHON_TEST_REDIS_URL", "redis://127.0.0.1:6379/0"),
@@ -107,3 +115,44 @@ def test_a_wrong_option_is_refused_without_a_word_of_secrets(name: str) -> None:
             kind(wrong, **options)
         assert says in str(refused.value)
         assert "tiger" not in str(refused.value)
+
+
+def test_rabbitmq_has_no_leases_and_a_window() -> None:
+    _, url, _ = SERVERS["rabbitmq"]
+    backend = RabbitMqBackend(url, namespace=NAMESPACE, dedupe_window_ms="5s", channels=2)
+    assert backend.dedupe_window_ms == 5_000
+    assert not hasattr(backend, "runs")
+    assert RabbitMqBackend(url).dedupe_window_ms == 3_600_000
+    scheduler = Scheduler(backend=backend)
+    with pytest.raises(DedupeWindowTooShortError) as short:
+        scheduler.every("late", "1m", lambda: None, jitter_ms=1_000, max_late_ms=4_000)
+    assert "5000" in str(short.value)
+    for name, options in (
+        ("skipping", {"overlap": "skip"}),
+        ("catching", {"catch_up": "latest"}),
+    ):
+        with pytest.raises(LeasesRequiredError):
+            scheduler.every(name, "1m", lambda: None, max_late_ms=1_000, **options)
+
+
+async def test_a_run_on_rabbitmq_is_in_the_history_of_every_replica() -> None:
+    _, url, _ = SERVERS["rabbitmq"]
+    kinds = [RabbitMqBackend(url, namespace=NAMESPACE) for _ in range(2)]
+    try:
+        await kinds[0].init()
+    except Exception as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no server: {error}")
+    finally:
+        await kinds[0].close()
+    one = Scheduler(backend=kinds[0], instance_id="a")
+    two = Scheduler(backend=kinds[1], instance_id="b")
+    for scheduler in (one, two):
+        scheduler.every("report", "1h", lambda: {"rows": 3})
+    async with one:
+        record = await one.run_now("report")
+        assert record.status == "succeeded"
+        shown = await two.history("report")
+    await two.stop()
+    assert [(run.by, run.status, run.output) for run in shown] == [("a", "succeeded", {"rows": 3})]

@@ -57,6 +57,7 @@ from .mysql import MySqlBackend
 from .nats import NatsBackend
 from .options import Duration, Instant, Interval, JobOptions, RetryOptions, SchedulerOptions
 from .postgres import PostgresBackend
+from .rabbitmq import RabbitMqBackend
 from .records import (
     ActiveRun,
     ClaimInput,
@@ -132,6 +133,7 @@ __all__ = [
     "Pause",
     "PauseRequest",
     "PostgresBackend",
+    "RabbitMqBackend",
     "Record",
     "RedisBackend",
     "RetryOptions",

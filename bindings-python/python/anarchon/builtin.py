@@ -39,8 +39,10 @@ class NativeBackend:
         if not callable(native):
             self.name: str = native.name
             """The name of the store, for example `memory`."""
-        self.runs = NativeRunStore(self)
-        """The leases of this store."""
+        # A store that is made later is one in a SQL database, and has leases.
+        if callable(native) or native.has_leases:
+            self.runs = NativeRunStore(self)
+            """The leases of this store, if it has them."""
 
     @property
     def _native(self) -> _anarchon.Backend:

@@ -7,6 +7,8 @@ pub mod mysql;
 pub mod nats;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod sql;
@@ -34,13 +36,15 @@ pub fn open(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Backend>> {
         "nats" | "nats+tls" | "tls" => Ok(Arc::new(nats::NatsBackend::from_url(url)?)),
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(Arc::new(postgres::PostgresBackend::from_url(url)?)),
+        #[cfg(feature = "rabbitmq")]
+        "amqp" | "amqps" => Ok(Arc::new(rabbitmq::RabbitMqBackend::from_url(url, clock)?)),
         #[cfg(feature = "redis")]
         "redis" | "rediss" | "valkey" | "valkeys" => {
             Ok(Arc::new(redis::RedisBackend::from_url(url)?))
         }
         _ => Err(Error::option(format!(
             "the backend URL begins with {scheme:?}; allowed are memory:, sqlite:, postgres:, \
-             mysql:, mariadb:, redis:, valkey: and nats:"
+             mysql:, mariadb:, redis:, valkey:, nats: and amqp:"
         ))),
     }
 }

@@ -52,6 +52,13 @@ pub fn nats_server() -> Option<PathBuf> {
     tools.exists().then_some(tools)
 }
 
+/// RabbitMQ.
+pub const RABBITMQ: Server = Server {
+    name: "RabbitMQ",
+    variable: "ANARCHON_TEST_RABBITMQ_URL",
+    default_url: "amqp://guest:guest@127.0.0.1:5672",
+};
+
 impl Server {
     /// Its URL, if it is there. Else the test is skipped, aloud; where `CI` is set it fails.
     ///

@@ -1,0 +1,44 @@
+//! How many round trips a call costs, counted on the wire.
+
+use anarchon::backend::contract::Backend;
+use anarchon::backends::rabbitmq::RabbitMqOptions;
+use anarchon_tests::inputs::{input, limits};
+use anarchon_tests::proxy::Proxy;
+use anarchon_tests::servers::{RABBITMQ, host_and_port};
+
+use crate::ground::{Ground, now, opened};
+
+async fn trips<T>(proxy: &Proxy, call: impl Future<Output = T>) -> u64 {
+    let before = proxy.turns();
+    call.await;
+    proxy.turns() - before
+}
+
+#[tokio::test]
+async fn a_winner_costs_one_and_a_loser_three() {
+    let Some(ground) = Ground::new() else { return };
+    let proxy = Proxy::before(host_and_port(&RABBITMQ.url().expect("it is there"))).await;
+    let through = RabbitMqOptions {
+        host: "127.0.0.1".to_owned(),
+        port: proxy.port(),
+        channels: 1,
+        ..ground.options.clone()
+    };
+    let store = opened(through).await;
+    let slot = now() - 60_000;
+    let claim = |slot: i64, token: &'static str| {
+        let store = &store;
+        async move { store.claim(&input("job", slot, token)).await.expect("answers") }
+    };
+    assert!(claim(slot, "warm").await, "a channel is open");
+    assert_eq!(trips(&proxy, claim(slot + 1, "ours")).await, 1, "a winner");
+    assert_eq!(trips(&proxy, claim(slot + 1, "ours")).await, 1, "its repeat");
+    let before = proxy.turns();
+    assert!(!claim(slot + 1, "theirs").await);
+    assert!(claim(slot + 2, "ours").await);
+    // The loser's answer, its channel opened again, and the next claim.
+    assert_eq!(proxy.turns() - before, 3, "a loser and the next winner");
+    store.prepare_job(&limits("job")).await.expect("registers");
+    let recorded = input("job", slot + 2, "ours");
+    assert_eq!(trips(&proxy, store.record_claim(&recorded)).await, 1, "a record");
+}
