@@ -4,7 +4,6 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::cast_precision_loss,
-    clippy::cast_possible_wrap,
     reason = "a benchmark reads the machine's clock, and rounds"
 )]
 

@@ -17,7 +17,6 @@ use crate::{now_ms, tell};
 
 const HOUR: f64 = 3_600_000.0;
 /// Longer than the longest single sleep, after which a scheduler looks at its clocks.
-#[expect(clippy::cast_sign_loss, reason = "it is positive")]
 const QUIET: Duration = Duration::from_millis(SLICE_MS as u64 + 5_000);
 
 fn replica(url: &str, number: usize, far: i64) -> Scheduler {
