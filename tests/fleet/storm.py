@@ -19,7 +19,7 @@ from .stores import Store
 
 LANGUAGES = ("py", "node", "rust")
 SECOND = 1_000
-# A call may take a sixth of it: with a short one a busy machine would give up what it has nearly done.
+# A call may take a sixth of it: with less a busy machine would give up what it has nearly done.
 LEASE = 20_000
 # What is taken over is taken over within this: a lease, and the look after it.
 CALM = LEASE / 1_000 + 5

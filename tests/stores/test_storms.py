@@ -22,7 +22,7 @@ SECONDS = 40 if SLOTS <= 2_000 else 65
 # Jobs of every second, so that the slots come together in that time.
 JOBS = -(-SLOTS // SECONDS)
 # A machine of two cores has room for so many at the same time.
-AT_ONCE = threading.Semaphore(3 if SLOTS <= 2_000 else 1)
+AT_ONCE = threading.Semaphore(2 if SLOTS <= 2_000 else 1)
 
 
 def stormy(folder: Path, name: str) -> Storm:
