@@ -41,6 +41,7 @@ const SERVERS = [
   {
     name: 'nats',
     class: NatsBackend,
+    check: BRIEF,
     url: process.env.ANARCHON_TEST_NATS_URL ?? 'nats://127.0.0.1:4222',
     other: 'redis://localhost',
   },

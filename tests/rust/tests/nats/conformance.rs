@@ -6,10 +6,11 @@ use anarchon::backend::contract::Backend;
 use anarchon::backends::nats::NatsBackend;
 use anarchon::testing::conformance::{CaseStatus, CheckOptions, Opening, check_backend};
 use anarchon_tests::page;
+use anarchon_tests::tally::tally;
 
 use crate::server::Ground;
 
-async fn passes(ground: Ground) {
+async fn passes(store: &str, ground: Ground) {
     let options = ground.options.clone();
     let open = move || -> Opening {
         let options = options.clone();
@@ -21,6 +22,7 @@ async fn passes(ground: Ground) {
     };
     let check = CheckOptions { complete: true, ..CheckOptions::default() };
     let report = check_backend(open, &check).await;
+    tally(store, &report);
     assert!(report.cases.iter().all(|case| case.status == CaseStatus::Passed), "{report}");
     ground.clean().await;
 }
@@ -28,13 +30,13 @@ async fn passes(ground: Ground) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_passes_every_case_on_the_server_that_is_named() {
     let Some(ground) = Ground::shared() else { return };
-    passes(ground).await;
+    passes("nats", ground).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_passes_every_case_on_a_current_server() {
     let Some(ground) = Ground::current().await else { return };
-    passes(ground).await;
+    passes("nats, current", ground).await;
 }
 
 #[tokio::test]

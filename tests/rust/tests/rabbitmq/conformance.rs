@@ -6,6 +6,9 @@ use anarchon::backend::contract::Backend;
 use anarchon::backends::rabbitmq::RabbitMqBackend;
 use anarchon::testing::conformance::{CaseStatus, CheckOptions, Opening, check_backend};
 
+use anarchon_tests::page;
+use anarchon_tests::tally::tally;
+
 use crate::ground::Ground;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,7 +24,7 @@ async fn the_store_passes_every_case_without_leases() {
     };
     let check = CheckOptions { complete: true, ..CheckOptions::default() };
     let report = check_backend(open, &check).await;
-    println!("{report}");
+    tally("rabbitmq", &report);
     assert!(report.is_passed(), "{report}");
     let is =
         |wanted: fn(&CaseStatus) -> bool| report.cases.iter().filter(|c| wanted(&c.status)).count();
@@ -30,4 +33,10 @@ async fn the_store_passes_every_case_without_leases() {
         is(|status| matches!(status, CaseStatus::Skipped(why) if why.contains("has no leases")));
     assert_eq!(passed + without_leases, report.cases.len(), "nothing else is skipped: {report}");
     assert!(passed >= 21, "{passed} cases");
+}
+
+#[tokio::test]
+async fn the_store_is_as_its_page_says() {
+    let Some(ground) = Ground::new() else { return };
+    page::tells_the_truth("RabbitMQ", &ground.open().await).await;
 }
