@@ -50,7 +50,7 @@ struct Row(
 );
 
 /// What a run takes beside the name of its instance, at most (bytes): numbers of 64 bits, a token.
-const RUN_BYTES: usize = 220;
+const RUN_BYTES: usize = 270;
 
 /// What a state takes beside its runs, at most, with texts as schedulers write them (bytes).
 const HEADER_BYTES: usize = 8 * 1024;
