@@ -187,7 +187,7 @@ describe('rabbitmq alone', () => {
     assert.equal(record.status, 'succeeded');
     const shown = await two.history('report');
     assert.deepEqual(
-      shown.map((run) => [run.by, run.status, run.output]),
+      shown.map((run) => [run.by, run.status, JSON.parse(run.output)]),
       [['a', 'succeeded', { rows: 3 }]],
     );
     await one.stop();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 from typing import Any
@@ -155,4 +156,6 @@ async def test_a_run_on_rabbitmq_is_in_the_history_of_every_replica() -> None:
         assert record.status == "succeeded"
         shown = await two.history("report")
     await two.stop()
-    assert [(run.by, run.status, run.output) for run in shown] == [("a", "succeeded", {"rows": 3})]
+    assert [(run.by, run.status, json.loads(run.output or "")) for run in shown] == [
+        ("a", "succeeded", {"rows": 3})
+    ]
