@@ -13,7 +13,6 @@
 mod backend;
 mod check;
 mod claim;
-mod digest;
 mod failure;
 mod lane;
 mod link;

@@ -1,6 +1,6 @@
 //! The names of queues: for people, and never the same for two things.
 
-use super::digest::sha256;
+use sha2::{Digest, Sha256};
 
 /// What a name is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,9 @@ impl Place<'_> {
         // A length before each part, so that no two lists of parts are one text.
         let slot = slot.map(|slot| slot.to_string()).unwrap_or_default();
         let parts = [namespace, kind, job, &slot].map(|part| format!("{}:{part}", part.len()));
-        let [hash, _] = sha256(parts.concat().as_bytes());
-        format!("{prefix}.{namespace}.{kind}.{plain}.{when}{hash:032x}")
+        let hash = Sha256::digest(parts.concat());
+        let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        format!("{prefix}.{namespace}.{kind}.{plain}.{when}{hash}")
     }
 }
 
