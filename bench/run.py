@@ -31,6 +31,8 @@ STORES = {
     "postgres": ("INSERT … ON CONFLICT DO NOTHING", "SELECT"),
     "mysql": ("INSERT IGNORE", "SELECT"),
     "redis": ("SET NX GET", "GET"),
+    "nats": ("publish with expected sequence", "MSG.GET"),
+    "rabbitmq": ("queue.declare", "passive queue.declare"),
 }
 Row = tuple[str, str, tuple[str, str] | None]
 
@@ -50,6 +52,7 @@ def rows_of_stores() -> Iterator[Row]:
         "round trips of an end",
         "round trips of an idle fleet of 3 in 15 s",
     ):
+        # What a store has no figure of is left out of the table.
         for store in STORES:
             yield "rust", f"{store}: {what}", None
 

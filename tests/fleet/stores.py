@@ -71,6 +71,15 @@ STORES = {
         ),
         Store("mysql", "ANARCHON_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/test", "&pool=2"),
         Store("redis", "ANARCHON_TEST_REDIS_URL", "redis://127.0.0.1:6379/0"),
+        Store("nats", "ANARCHON_TEST_NATS_URL", "nats://127.0.0.1:4222"),
+        # Its queues are gone a few minutes after the test.
+        Store(
+            "rabbitmq",
+            "ANARCHON_TEST_RABBITMQ_URL",
+            "amqp://guest:guest@127.0.0.1:5672",
+            "&dedupeWindowMs=180000",
+            has_leases=False,
+        ),
     )
 }
 

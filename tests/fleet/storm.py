@@ -10,6 +10,7 @@ import random
 import signal
 import time
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ SECOND = 1_000
 LEASE = 20_000
 # What is taken over is taken over within this: a lease, and the look after it.
 CALM = LEASE / 1_000 + 5
+# How long after its time a busy machine may come to a slot.
+SLOW = 10 * SECOND
 Slot = tuple[str, int]
 
 
@@ -76,15 +79,14 @@ def play(folder: Path, store: Store, count: int, seconds: float, seed: int) -> S
     with Fleet(folder, store) as fleet:
         current = {language: f"{language}-0" for language in LANGUAGES}
         fleet.start_all(current.values(), work)
-        killed: set[str] = set()
+        killed: dict[str, int] = {}
         begin, end = between_slots(), time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(chance.uniform(0.5, 3.0))
             language = chance.choice(LANGUAGES)
             victim = fleet.replicas[current[language]]
-            victim.send(signal.SIGKILL)
+            killed[victim.id] = victim.send(signal.SIGKILL)
             victim.process.wait()
-            killed.add(victim.id)
             current[language] = f"{language}-{len(killed)}"
             fleet.start(current[language], work)
             # The next victim falls when the fleet is whole again.
@@ -108,7 +110,7 @@ def calm_down(fleet: Fleet, wanted: list[Slot]) -> None:
         time.sleep(2)
 
 
-def judge(fleet: Fleet, store: Store, wanted: list[Slot], killed: set[str]) -> Storm:
+def judge(fleet: Fleet, store: Store, wanted: list[Slot], killed: dict[str, int]) -> Storm:
     """Compares the logs with each other and with the store."""
     starts: dict[Slot, list[Line]] = defaultdict(list)
     for line in fleet.lines("start"):
@@ -127,24 +129,32 @@ def judge(fleet: Fleet, store: Store, wanted: list[Slot], killed: set[str]) -> S
         run = stored.get(slot)
         if slot in starts:
             last = starts[slot][-1]
-            if run is None or not agree(run, last, killed, store):
+            if not agree(run, last, killed, store):
                 storm.disputed[slot] = {"stored": run, "started": last}
         elif run is not None:
             storm.lost[slot] = run["status"]
         elif slot in reported:
             storm.lost[slot] = "reported"
+        elif not store.has_leases and in_a_killed_hand(slot[1], killed.values()):
+            storm.lost[slot] = "claimed by a killed replica"
         else:
             storm.silent.append(slot)
     return storm
 
 
-def agree(run: dict[str, Any], last: Line, killed: set[str], store: Store) -> bool:
+def agree(run: dict[str, Any] | None, last: Line, killed: Collection[str], store: Store) -> bool:
     """Whether the store tells of a run what its last holder's log does."""
-    if run["held_by"] != last.by:
-        return False
-    # Without leases nobody goes on with what a killed replica had begun.
+    # Without leases nobody goes on with what a killed replica had begun, and where a claim is no
+    # record in itself, it may have been killed before it wrote one.
     unended = not store.has_leases and last.by in killed
-    return run["status"] == "succeeded" or unended
+    if run is None:
+        return unended
+    return run["held_by"] == last.by and (run["status"] == "succeeded" or unended)
+
+
+def in_a_killed_hand(slot: int, kills: Iterable[int]) -> bool:
+    """Whether a replica that was killed may have claimed the slot just before."""
+    return any(slot <= at <= slot + SLOW for at in kills)
 
 
 def reports(fleet: Fleet) -> list[Slot]:

@@ -37,8 +37,8 @@ impl Place<'_> {
         let slot = slot.map(|slot| slot.to_string()).unwrap_or_default();
         let parts = [namespace, kind, job, &slot].map(|part| format!("{}:{part}", part.len()));
         let hash = Sha256::digest(parts.concat());
-        let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        format!("{prefix}.{namespace}.{kind}.{plain}.{when}{hash}")
+        let hash = hash.iter().take(16).fold(0_u128, |all, byte| all << 8 | u128::from(*byte));
+        format!("{prefix}.{namespace}.{kind}.{plain}.{when}{hash:032x}")
     }
 }
 

@@ -3,6 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use async_nats::HeaderMap;
+use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use async_nats::jetstream::{self, stream};
+use lapin::options::QueueDeclareOptions;
+use lapin::types::{AMQPValue, FieldTable};
 use redis::aio::MultiplexedConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{
@@ -14,6 +19,7 @@ use crate::store::{Client, Store};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const PREFIX: &str = "anarchon-bench";
+const BARE: &str = "bare-bench";
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS bare_claims (job KEY NOT NULL, slot BIGINT NOT \
                       NULL, token KEY NOT NULL, held_by KEY NOT NULL, PRIMARY KEY (job, slot))";
 const DROP: &str = "DROP TABLE IF EXISTS bare_claims; DROP TABLE IF EXISTS bench_jobs; \
@@ -25,6 +31,8 @@ pub enum Bare {
     Postgres(PgConnection),
     MySql(MySqlConnection),
     Redis(MultiplexedConnection),
+    Nats(jetstream::Context),
+    RabbitMq { channel: lapin::Channel, _open: lapin::Connection },
 }
 
 impl Bare {
@@ -44,6 +52,17 @@ impl Bare {
                 let client = redis::Client::open(url.as_str()).expect("a Redis URL");
                 Bare::Redis(client.get_multiplexed_async_connection().await.expect(wrong))
             }
+            Client::Nats => {
+                let client = async_nats::connect(url).await.expect(wrong);
+                Bare::Nats(jetstream::new(client))
+            }
+            Client::RabbitMq => {
+                let connection =
+                    lapin::Connection::connect(url, lapin::ConnectionProperties::default());
+                let connection = connection.await.expect(wrong);
+                let channel = connection.create_channel().await.expect(wrong);
+                Bare::RabbitMq { channel, _open: connection }
+            }
         })
     }
 
@@ -53,6 +72,8 @@ impl Bare {
             Bare::Sqlite(_) | Bare::Postgres(_) => ["INSERT … ON CONFLICT DO NOTHING", "SELECT"],
             Bare::MySql(_) => ["INSERT IGNORE", "SELECT"],
             Bare::Redis(_) => ["SET NX GET", "GET"],
+            Bare::Nats(_) => ["publish with expected sequence", "MSG.GET"],
+            Bare::RabbitMq { .. } => ["queue.declare", "passive queue.declare"],
         }
     }
 
@@ -62,13 +83,22 @@ impl Bare {
             Bare::Sqlite(conn) => conn.execute(sql).await.map(drop),
             Bare::Postgres(conn) => conn.execute(sql).await.map(drop),
             Bare::MySql(conn) => conn.execute(sql).await.map(drop),
-            Bare::Redis(_) => Ok(()),
+            Bare::Redis(_) | Bare::Nats(_) | Bare::RabbitMq { .. } => Ok(()),
         }
         .expect("the statement is right");
     }
 
     /// Creates what the minimum needs.
     pub async fn prepare(&mut self) {
+        if let Bare::Nats(context) = self {
+            let config = stream::Config {
+                name: BARE.to_owned(),
+                subjects: vec![format!("{BARE}.>")],
+                max_messages_per_subject: 1,
+                ..stream::Config::default()
+            };
+            context.create_stream(config).await.expect("the stream is made");
+        }
         let key = if matches!(self, Bare::MySql(_)) { "VARBINARY(255)" } else { "TEXT" };
         self.text(&CREATE.replace("KEY NOT", &format!("{key} NOT"))).await;
     }
@@ -96,6 +126,21 @@ impl Bare {
                 set.arg(format!("{PREFIX}:bare:{job}:{slot}")).arg(TOKEN).arg("NX").arg("GET");
                 let before: Option<String> = set.query_async(conn).await.expect("answers");
                 u64::from(before.is_none())
+            }
+            Bare::Nats(context) => {
+                let mut headers = HeaderMap::new();
+                headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
+                let subject = format!("{BARE}.{job}.{slot}");
+                let publish = context.publish_with_headers(subject, headers, TOKEN.into());
+                u64::from(publish.await.expect("is sent").await.is_ok())
+            }
+            Bare::RabbitMq { channel, .. } => {
+                let durable = QueueDeclareOptions { durable: true, ..Default::default() };
+                let mut arguments = FieldTable::default();
+                arguments.insert("x-expires".into(), AMQPValue::LongLongInt(120_000));
+                let queue = format!("{BARE}.{job}.{slot}");
+                let declare = channel.queue_declare(queue.as_str().into(), durable, arguments);
+                u64::from(declare.await.is_ok())
             }
         };
         assert_eq!(rows, 1, "{job} {slot} was free");
@@ -129,12 +174,33 @@ impl Bare {
                 let token: Option<String> = get.query_async(conn).await.expect("answers");
                 usize::from(token.is_some())
             }
+            Bare::Nats(context) => {
+                let subject = format!("{BARE}.{job}.{slot}");
+                let question = serde_json::json!({ "last_by_subj": subject });
+                let api = format!("STREAM.MSG.GET.{BARE}");
+                let found: serde_json::Value =
+                    context.request(api, &question).await.expect("answers");
+                usize::from(found.get("message").is_some())
+            }
+            Bare::RabbitMq { channel, .. } => {
+                let passive = QueueDeclareOptions { passive: true, ..Default::default() };
+                let queue = format!("{BARE}.{job}.{slot}");
+                let look =
+                    channel.queue_declare(queue.as_str().into(), passive, FieldTable::default());
+                usize::from(look.await.is_ok())
+            }
         };
         assert_eq!(found, 1, "{job} {slot} is taken");
     }
 
     /// Removes what the benchmark wrote.
     pub async fn clean(&mut self) {
+        if let Bare::Nats(context) = self {
+            for name in [BARE, PREFIX] {
+                // It may not be there.
+                let _gone = context.delete_stream(name).await;
+            }
+        }
         let Bare::Redis(conn) = self else { return self.text(DROP).await };
         let mut keys = redis::cmd("KEYS");
         keys.arg(format!("{PREFIX}:*"));

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::Mutex;
 
 use crate::bare::Bare;
-use crate::store::{Store, ask, end, limits, opened};
+use crate::store::{Store, ask, end, first_slot, limits, opened};
 use crate::{median, tell};
 
 /// So many jobs, so that winners do not wait for each other.
@@ -155,7 +155,7 @@ pub async fn measure(store: &Store) {
         ours.prepare_job(&limits(&job(number))).await.expect("registers");
     }
     ours.close().await.expect("closes");
-    let Some(next) = winners(store, 1, 1).await else { return };
+    let Some(next) = winners(store, 1, first_slot()).await else { return };
     let Some(next) = winners(store, 16, next).await else { return };
     let _measured = losers(store, next).await;
 }

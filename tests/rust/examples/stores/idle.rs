@@ -64,6 +64,6 @@ async fn idle(store: &Store) {
 }
 
 /// All stores at the same time.
-pub async fn measure(stores: &[Store]) {
-    join_all(stores.iter().map(idle)).await;
+pub async fn measure(stores: &[&Store]) {
+    join_all(stores.iter().map(|store| idle(store))).await;
 }

@@ -49,12 +49,15 @@ async fn main() {
         if wanted("claims") {
             claims::measure(store).await;
         }
-        if wanted("together") {
+        // A thousand jobs are a thousand streams on RabbitMQ, which is not made for that.
+        if wanted("together") && store.name != "rabbitmq" {
             together::measure(store).await;
         }
     }
     if wanted("idle") {
-        idle::measure(&stores).await;
+        // AMQP itself shows now and then that a connection lives.
+        let others: Vec<_> = stores.iter().filter(|store| store.name != "rabbitmq").collect();
+        idle::measure(&others).await;
     }
     for store in &stores {
         store.clean().await;

@@ -9,7 +9,9 @@ use anarchon::clock::{Clock, SystemClock};
 use anarchon::lease::model::Status;
 use anarchon_tests::inputs;
 use anarchon_tests::proxy::Proxy;
-use anarchon_tests::servers::{MYSQL, POSTGRES, REDIS, Server, host_and_port, with_port};
+use anarchon_tests::servers::{
+    MYSQL, NATS, POSTGRES, RABBITMQ, REDIS, Server, host_and_port, with_port,
+};
 
 use crate::bare::Bare;
 
@@ -20,6 +22,8 @@ pub enum Client {
     Postgres,
     MySql,
     Redis,
+    Nats,
+    RabbitMq,
 }
 
 /// A store of the benchmark.
@@ -43,10 +47,13 @@ pub fn all(folder: &Path) -> Vec<Store> {
         client: Client::Sqlite,
         has_server: false,
     }];
-    let servers: [(&str, Server, &str, Client); 3] = [
+    let servers: [(&str, Server, &str, Client); 5] = [
         ("postgres", POSTGRES, "table=bench_runs&notify=false", Client::Postgres),
         ("mysql", MYSQL, "table=bench_runs", Client::MySql),
         ("redis", REDIS, "prefix=anarchon-bench", Client::Redis),
+        ("nats", NATS, "prefix=anarchon-bench", Client::Nats),
+        // What is declared is gone a minute or two after the benchmark.
+        ("rabbitmq", RABBITMQ, "prefix=anarchon-bench&dedupeWindowMs=60000", Client::RabbitMq),
     ];
     for (name, server, query, client) in servers {
         if let Some(url) = server.url() {
@@ -57,9 +64,12 @@ pub fn all(folder: &Path) -> Vec<Store> {
 }
 
 impl Store {
-    /// The URL for so many connections.
+    /// The URL for so many connections. A store of NATS or RabbitMQ has one in any case.
     pub fn with_pool(&self, pool: usize) -> String {
-        format!("{}?{}&pool={pool}", self.url, self.query)
+        match self.client {
+            Client::Nats | Client::RabbitMq => self.with_defaults(),
+            _ => format!("{}?{}&pool={pool}", self.url, self.query),
+        }
     }
 
     /// The URL with the defaults.
@@ -83,6 +93,12 @@ impl Store {
             bare.clean().await;
         }
     }
+}
+
+/// The first slot of a measurement: of just now, for a store that forgets; the next are the
+/// milliseconds after it.
+pub fn first_slot() -> i64 {
+    SystemClock.wall_ms() - 30_000
 }
 
 /// An open store.
