@@ -143,6 +143,8 @@ def node(outcome: Outcome) -> int:
         [
             "node",
             "--test",
+            # A file that never ends is a failure with a name, not a run without an end.
+            "--test-timeout=300000",
             "--test-reporter=dot",
             "--test-reporter-destination=stdout",
             "--test-reporter=junit",
