@@ -1,9 +1,11 @@
 //! What the tests and benchmarks of several stores share.
 
+pub mod certificates;
 pub mod faults;
 pub mod histories;
 pub mod inputs;
 pub mod page;
+pub mod private;
 pub mod proxy;
 pub mod races;
 pub mod servers;

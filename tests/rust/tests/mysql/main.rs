@@ -5,5 +5,6 @@ mod conformance;
 mod faults;
 mod opening;
 mod store;
+mod tls;
 mod together;
 mod trips;

@@ -5,6 +5,7 @@ mod faults;
 mod opening;
 mod pooler;
 mod store;
+mod tls;
 mod together;
 mod trips;
 mod wakes;
