@@ -1,5 +1,6 @@
 //! The stores that come with the library: one folder and one line of [`open`] each.
 
+mod given;
 pub mod memory;
 #[cfg(feature = "mysql")]
 pub mod mysql;
@@ -13,6 +14,8 @@ pub mod rabbitmq;
 pub mod redis;
 pub mod sql;
 pub mod sqlite;
+#[cfg(any(feature = "nats", feature = "redis"))]
+mod watching;
 
 use std::sync::Arc;
 

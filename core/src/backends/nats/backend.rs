@@ -10,12 +10,13 @@ use super::engine::Ask;
 use super::store::{Access, NatsBackend};
 use super::stored::{Stored, decode_body};
 use super::subjects;
-use super::watch::Watch;
+use super::watch::Subject;
 use crate::backend::contract::{
     ActiveRun, Backend, ClaimInput, ClaimOutcome, Finish, Heartbeat, JobLimits, PauseRequest,
     RunClaim, RunRecord, RunStore, StoredResult, Survey, Wake, WakeListener,
 };
 use crate::backend::history::stored_record;
+use crate::backends::watching;
 use crate::error::Result;
 use crate::lease::model::{MissedRange, Run, Status};
 use crate::lease::rules::{self, Answer, Call};
@@ -302,16 +303,10 @@ impl RunStore for NatsBackend {
         Ok(self.step(job, Call::Cancel { slot, manual }).await?.is_true())
     }
 
-    /// Without a runtime around the call nobody can listen, and waits are as long as they are.
     fn watch(&self, listener: &Arc<WakeListener>) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let watch = Watch {
-            shared: self.shared.clone(),
-            subject: subjects::of_wakes(&self.shared.options.prefix, &self.namespace),
-            listener: Arc::downgrade(listener),
-            closing: self.shared.closing(),
-        };
-        runtime.spawn(watch.listen());
+        let name = subjects::of_wakes(&self.shared.options.prefix, &self.namespace);
+        let subject = Subject { shared: self.shared.clone(), name };
+        watching::watch(subject, listener, self.shared.closing());
     }
 
     fn has_forget(&self) -> bool {

@@ -2,14 +2,11 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
-
+use crate::backends::given::{self, decoded, in_range, number, truth, word};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::host::names::nearest;
 
 /// How a NATS store is set up.
 ///
@@ -146,11 +143,7 @@ impl NatsOptions {
             options.servers = hosts.split(',').map(address).collect::<Result<_>>()?;
         }
         options.set_user(user)?;
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let what = format!("the option {name} of the NATS URL");
-            options.set(name, &decoded(value, &what)?)?;
-        }
+        given::set_all(query, "NATS", |name, value| options.set(name, value))?;
         options.check()?;
         if !path.is_empty() {
             return Err(Error::option(
@@ -187,16 +180,7 @@ impl NatsOptions {
             "domain" => self.domain = Some(value.to_owned()),
             "callTimeoutMs" => self.call_timeout_ms = number(name, value)?,
             "allowMemory" => self.allow_memory = truth(name, value)?,
-            unknown => {
-                let known = OPTIONS.join(", ");
-                return Err(Error::option(format!(
-                    "the NATS URL has an unknown option {unknown:?}{} Allowed are {known}",
-                    match nearest(unknown, &OPTIONS) {
-                        near if near.is_empty() => ".".to_owned(),
-                        near => near,
-                    }
-                )));
-            }
+            unknown => return Err(given::unknown_option("NATS", unknown, &OPTIONS)),
         }
         Ok(())
     }
@@ -212,12 +196,11 @@ impl NatsOptions {
         for server in &self.servers {
             address(server)?;
         }
-        let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-        word("namespace", &self.namespace, lower, "a-z, 0-9, _ and -")?;
-        word("prefix", &self.prefix, plain, "A-Z, a-z, 0-9, _ and -")?;
+        given::namespace(&self.namespace)?;
+        word("prefix", &self.prefix, 64, "A-Z, a-z, 0-9, _ and -", plain)?;
         if let Some(domain) = &self.domain {
-            word("domain", domain, plain, "A-Z, a-z, 0-9, _ and -")?;
+            word("domain", domain, 64, "A-Z, a-z, 0-9, _ and -", plain)?;
         }
         in_range("callTimeoutMs", self.call_timeout_ms, 1, 600_000)?;
         if let Some(replicas) = self.replicas
@@ -226,16 +209,8 @@ impl NatsOptions {
             return Err(Error::option(format!("replicas is {replicas}; allowed are 1, 3 and 5")));
         }
         self.check_user()?;
-        let files = [&self.tls_ca, &self.tls_cert, &self.tls_key];
-        if !self.tls && files.iter().any(|file| file.is_some()) {
-            return Err(Error::option(
-                "tlsCa, tlsCert and tlsKey are for encrypted connections; write nats+tls://",
-            ));
-        }
-        if self.tls_cert.is_some() != self.tls_key.is_some() {
-            return Err(Error::option("tlsCert and tlsKey belong together; give both or none"));
-        }
-        Ok(())
+        let [ca, cert, key] = [&self.tls_ca, &self.tls_cert, &self.tls_key].map(Option::as_deref);
+        given::certificates(self.tls, ca, cert, key, "nats+tls")
     }
 
     fn check_user(&self) -> Result<()> {
@@ -302,40 +277,6 @@ fn address(server: &str) -> Result<String> {
         None => !host.is_empty() && host.chars().all(is_plain),
     };
     if is_host && port != 0 { Ok(format!("{host}:{port}")) } else { Err(refused()) }
-}
-
-fn word(name: &str, value: &str, allowed: fn(char) -> bool, says: &str) -> Result<()> {
-    if (1..=64).contains(&value.len()) && value.chars().all(allowed) {
-        return Ok(());
-    }
-    Err(Error::option(format!("the {name} is {value:?}; allowed are 1 to 64 of {says}")))
-}
-
-fn in_range(name: &str, value: i64, least: i64, most: i64) -> Result<()> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::option(format!("{name} is {value}; allowed is {least} to {most}")))
-}
-
-fn decoded(text: &str, what: &str) -> Result<String> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded
-        .map(std::borrow::Cow::into_owned)
-        .map_err(|_| Error::option(format!("{what} is not UTF-8 behind its %-escapes")))
-}
-
-fn number<T: FromStr>(name: &str, value: &str) -> Result<T> {
-    let refused = || Error::option(format!("{name} is {value:?}; wanted is a whole number"));
-    value.parse().map_err(|_| refused())
-}
-
-fn truth(name: &str, value: &str) -> Result<bool> {
-    match value {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(Error::option(format!("{name} is {value:?}; allowed are true and false"))),
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
+use crate::backends::given::truth;
 use crate::backends::sql::driver::for_driver;
-use crate::backends::sql::server::{check_identifier, plain_name, read_url, truth, unknown_option};
+use crate::backends::sql::server::{check_identifier, plain_name, read_url, unknown_option};
 use crate::backends::sql::{ServerOptions, SslMode};
 use crate::error::Result;
 

@@ -2,15 +2,13 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
 use url::Url;
 
+use crate::backends::given::{self, decoded, in_range, number, word};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
-use crate::host::names::nearest;
 
 /// How a RabbitMQ store is set up.
 ///
@@ -138,11 +136,9 @@ impl RabbitMqOptions {
         if !path.is_empty() {
             options.vhost = decoded(path, "the virtual host of the RabbitMQ URL")?;
         }
-        for pair in url.query().unwrap_or("").split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let what = format!("the option {name} of the RabbitMQ URL");
-            options.set(name, &decoded(value, &what)?)?;
-        }
+        given::set_all(url.query().unwrap_or(""), "RabbitMQ", |name, value| {
+            options.set(name, value)
+        })?;
         options.check()?;
         Ok(options)
     }
@@ -158,16 +154,7 @@ impl RabbitMqOptions {
             "tlsCa" => self.tls_ca = Some(value.into()),
             "tlsCert" => self.tls_cert = Some(value.into()),
             "tlsKey" => self.tls_key = Some(value.into()),
-            unknown => {
-                let known = OPTIONS.join(", ");
-                return Err(Error::option(format!(
-                    "the RabbitMQ URL has an unknown option {unknown:?}{} Allowed are {known}",
-                    match nearest(unknown, &OPTIONS) {
-                        near if near.is_empty() => ".".to_owned(),
-                        near => near,
-                    }
-                )));
-            }
+            unknown => return Err(given::unknown_option("RabbitMQ", unknown, &OPTIONS)),
         }
         Ok(())
     }
@@ -183,10 +170,9 @@ impl RabbitMqOptions {
         if self.vhost.len() > 255 {
             return Err(Error::option("the virtual host is longer than 255 bytes"));
         }
-        let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        word("namespace", &self.namespace, lower, "a-z, 0-9, _ and -")?;
-        word("prefix", &self.prefix, plain, "A-Z, a-z, 0-9, ., _ and -")?;
+        given::namespace(&self.namespace)?;
+        word("prefix", &self.prefix, 64, "A-Z, a-z, 0-9, ., _ and -", plain)?;
         if self.prefix == "amq" || self.prefix.starts_with("amq.") {
             let prefix = &self.prefix;
             return Err(Error::option(format!(
@@ -197,16 +183,8 @@ impl RabbitMqOptions {
         in_range("channels", i64::try_from(self.channels).unwrap_or(i64::MAX), 1, 256)?;
         in_range("historyBytes", self.history_bytes, MIB, 1024 * MIB)?;
         in_range("callTimeoutMs", self.call_timeout_ms, 1, 600_000)?;
-        let files = [&self.tls_ca, &self.tls_cert, &self.tls_key];
-        if !self.tls && files.iter().any(|file| file.is_some()) {
-            return Err(Error::option(
-                "tlsCa, tlsCert and tlsKey are for encrypted connections; write amqps://",
-            ));
-        }
-        if self.tls_cert.is_some() != self.tls_key.is_some() {
-            return Err(Error::option("tlsCert and tlsKey belong together; give both or none"));
-        }
-        Ok(())
+        let [ca, cert, key] = [&self.tls_ca, &self.tls_cert, &self.tls_key].map(Option::as_deref);
+        given::certificates(self.tls, ca, cert, key, "amqps")
     }
 
     /// Where the server is, without user and password.
@@ -233,32 +211,6 @@ impl fmt::Debug for RabbitMqOptions {
             .field("channels", &self.channels)
             .finish_non_exhaustive()
     }
-}
-
-fn word(name: &str, value: &str, allowed: fn(char) -> bool, says: &str) -> Result<()> {
-    if (1..=64).contains(&value.len()) && value.chars().all(allowed) {
-        return Ok(());
-    }
-    Err(Error::option(format!("the {name} is {value:?}; allowed are 1 to 64 of {says}")))
-}
-
-fn in_range(name: &str, value: i64, least: i64, most: i64) -> Result<()> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::option(format!("{name} is {value}; allowed is {least} to {most}")))
-}
-
-fn decoded(text: &str, what: &str) -> Result<String> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded
-        .map(std::borrow::Cow::into_owned)
-        .map_err(|_| Error::option(format!("{what} is not UTF-8 behind its %-escapes")))
-}
-
-fn number<T: FromStr>(name: &str, value: &str) -> Result<T> {
-    let refused = || Error::option(format!("{name} is {value:?}; wanted is a whole number"));
-    value.parse().map_err(|_| refused())
 }
 
 #[cfg(test)]

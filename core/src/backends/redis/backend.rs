@@ -9,11 +9,12 @@ use super::ask::Ask;
 use super::pool::Lane;
 use super::script::Operation;
 use super::store::{Access, RedisBackend};
-use super::watch::Watch;
+use super::watch::Channel;
 use crate::backend::contract::{
     ActiveRun, Backend, ClaimInput, ClaimOutcome, Finish, Heartbeat, JobLimits, PauseRequest,
     RunClaim, RunRecord, RunStore, StoredResult, Survey, WakeListener,
 };
+use crate::backends::watching;
 use crate::error::Result;
 use crate::lease::model::{MissedRange, Status};
 
@@ -204,16 +205,9 @@ impl RunStore for RedisBackend {
         self.is_true(Ask::cancel(self.place(job), slot, manual)).await
     }
 
-    /// Without a runtime around the call nobody can listen, and waits are as long as they are.
     fn watch(&self, listener: &Arc<WakeListener>) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let watch = Watch {
-            options: self.shared.options.clone(),
-            channel: self.channel(),
-            listener: Arc::downgrade(listener),
-            closing: self.shared.closing(),
-        };
-        runtime.spawn(watch.listen());
+        let channel = Channel { options: self.shared.options.clone(), name: self.channel() };
+        watching::watch(channel, listener, self.shared.closing());
     }
 
     fn has_forget(&self) -> bool {

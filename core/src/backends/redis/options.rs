@@ -2,15 +2,13 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
 use url::Url;
 
+use crate::backends::given::{self, decoded, in_range, number, truth, word};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::host::names::nearest;
 
 /// How a Redis store is set up.
 ///
@@ -146,11 +144,7 @@ impl RedisOptions {
         if !path.is_empty() {
             options.db = number("the database of the Redis URL", path)?;
         }
-        for pair in url.query().unwrap_or("").split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let what = format!("the option {name} of the Redis URL");
-            options.set(name, &decoded(value, &what)?)?;
-        }
+        given::set_all(url.query().unwrap_or(""), "Redis", |name, value| options.set(name, value))?;
         options.check()?;
         Ok(options)
     }
@@ -169,16 +163,7 @@ impl RedisOptions {
             "waitTimeoutMs" => self.wait_timeout_ms = number(name, value)?,
             "callTimeoutMs" => self.call_timeout_ms = number(name, value)?,
             "allowEviction" => self.allow_eviction = truth(name, value)?,
-            unknown => {
-                let known = OPTIONS.join(", ");
-                return Err(Error::option(format!(
-                    "the Redis URL has an unknown option {unknown:?}{} Allowed are {known}",
-                    match nearest(unknown, &OPTIONS) {
-                        near if near.is_empty() => ".".to_owned(),
-                        near => near,
-                    }
-                )));
-            }
+            unknown => return Err(given::unknown_option("Redis", unknown, &OPTIONS)),
         }
         Ok(())
     }
@@ -191,10 +176,9 @@ impl RedisOptions {
         if self.host.is_empty() {
             return Err(Error::option("the Redis host is empty; write redis://host:6379"));
         }
-        let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        word("namespace", &self.namespace, lower, "a-z, 0-9, _ and -")?;
-        word("prefix", &self.prefix, plain, "A-Z, a-z, 0-9, ., _ and -")?;
+        given::namespace(&self.namespace)?;
+        word("prefix", &self.prefix, 64, "A-Z, a-z, 0-9, ., _ and -", plain)?;
         in_range("pool", i64::try_from(self.pool).unwrap_or(i64::MAX), 1, 64)?;
         in_range("waitReplicas", i64::from(self.wait_replicas), 0, 100)?;
         in_range("waitTimeoutMs", self.wait_timeout_ms, 1, 600_000)?;
@@ -212,16 +196,8 @@ impl RedisOptions {
         for node in &self.nodes {
             node_address(node)?;
         }
-        let files = [&self.tls_ca, &self.tls_cert, &self.tls_key];
-        if !self.tls && files.iter().any(|file| file.is_some()) {
-            return Err(Error::option(
-                "tlsCa, tlsCert and tlsKey are for encrypted connections; write rediss://",
-            ));
-        }
-        if self.tls_cert.is_some() != self.tls_key.is_some() {
-            return Err(Error::option("tlsCert and tlsKey belong together; give both or none"));
-        }
-        Ok(())
+        let [ca, cert, key] = [&self.tls_ca, &self.tls_cert, &self.tls_key].map(Option::as_deref);
+        given::certificates(self.tls, ca, cert, key, "rediss")
     }
 
     /// Where the server is, without user and password.
@@ -254,40 +230,6 @@ pub(super) fn node_address(node: &str) -> Result<(String, u16)> {
     parts.ok_or_else(|| {
         Error::option(format!("nodes has {node:?}; wanted are host:port, with commas between"))
     })
-}
-
-fn word(name: &str, value: &str, allowed: fn(char) -> bool, says: &str) -> Result<()> {
-    if (1..=64).contains(&value.len()) && value.chars().all(allowed) {
-        return Ok(());
-    }
-    Err(Error::option(format!("the {name} is {value:?}; allowed are 1 to 64 of {says}")))
-}
-
-fn in_range(name: &str, value: i64, least: i64, most: i64) -> Result<()> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::option(format!("{name} is {value}; allowed is {least} to {most}")))
-}
-
-fn decoded(text: &str, what: &str) -> Result<String> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded
-        .map(std::borrow::Cow::into_owned)
-        .map_err(|_| Error::option(format!("{what} is not UTF-8 behind its %-escapes")))
-}
-
-fn number<T: FromStr>(name: &str, value: &str) -> Result<T> {
-    let refused = || Error::option(format!("{name} is {value:?}; wanted is a whole number"));
-    value.parse().map_err(|_| refused())
-}
-
-fn truth(name: &str, value: &str) -> Result<bool> {
-    match value {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(Error::option(format!("{name} is {value:?}; allowed are true and false"))),
-    }
 }
 
 #[cfg(test)]

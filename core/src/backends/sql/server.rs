@@ -8,6 +8,7 @@ use percent_encoding::percent_decode_str;
 
 use super::engine::{CALL_TIMEOUT_MS, EngineOptions};
 use super::schema::DEFAULT_TABLE;
+use crate::backends::given::{self, in_range, number, truth};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::host::names::nearest;
@@ -204,9 +205,7 @@ impl ServerOptions {
                 self.host.as_deref().unwrap_or_default()
             )));
         }
-        check_word("namespace", &self.namespace, 64, "a-z, 0-9, _ and -", |c| {
-            c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-'
-        })?;
+        given::namespace(&self.namespace)?;
         in_range("pool", i64::try_from(self.pool).unwrap_or(i64::MAX), 1, 1_000)?;
         let cache = i64::try_from(self.statement_cache).unwrap_or(i64::MAX);
         in_range("statementCache", cache, 0, 10_000)?;
@@ -322,43 +321,9 @@ pub(in crate::backends) fn check_identifier(name: &str, value: &str, most: usize
     if value.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(Error::option(format!("the {name} is {value:?}; a digit must not be first")));
     }
-    check_word(name, value, most, "a-z, 0-9 and _", |c| {
+    given::word(name, value, most, "a-z, 0-9 and _", |c| {
         c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'
     })
-}
-
-fn check_word(
-    name: &str,
-    value: &str,
-    most: usize,
-    words: &str,
-    allowed: impl Fn(char) -> bool,
-) -> Result<()> {
-    if (1..=most).contains(&value.len()) && value.chars().all(allowed) {
-        return Ok(());
-    }
-    Err(Error::option(format!("the {name} is {value:?}; allowed are 1 to {most} of {words}")))
-}
-
-fn in_range(name: &str, value: i64, least: i64, most: i64) -> Result<()> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::option(format!("{name} is {value}; allowed is {least} to {most}")))
-}
-
-fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T> {
-    let refused = || Error::option(format!("{name} is {value:?}; wanted is a whole number"));
-    value.parse().map_err(|_| refused())
-}
-
-/// Reads true and false.
-pub(in crate::backends) fn truth(name: &str, value: &str) -> Result<bool> {
-    match value {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(Error::option(format!("{name} is {value:?}; allowed are true and false"))),
-    }
 }
 
 /// What is said of a server whose clock is not ours: it was read between `sent` and `answered` (ms).

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
-
+use crate::backends::given::{self, decoded, in_range, number, truth};
 use crate::backends::sql::{CALL_TIMEOUT_MS, DEFAULT_TABLE};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -101,11 +100,7 @@ impl SqliteOptions {
         let path = path.strip_prefix("//").unwrap_or(path);
         let path = decoded(path, "the path of the SQLite URL")?;
         let mut options = SqliteOptions::new(path);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let what = format!("the option {name} of the SQLite URL");
-            options.set(name, &decoded(value, &what)?)?;
-        }
+        given::set_all(query, "SQLite", |name, value| options.set(name, value))?;
         options.check()?;
         Ok(options)
     }
@@ -148,22 +143,12 @@ impl SqliteOptions {
                  share. For a store inside one process use memory:"
             )));
         }
-        check_namespace(&self.namespace)?;
+        given::namespace(&self.namespace)?;
         in_range("pool", i64::try_from(self.pool).unwrap_or(i64::MAX), 1, 1_000)?;
         in_range("busyTimeoutMs", self.busy_timeout_ms, 0, 600_000)?;
         in_range("callTimeoutMs", self.call_timeout_ms, 1, 600_000)?;
         check_table(&self.table)
     }
-}
-
-fn check_namespace(namespace: &str) -> Result<()> {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
-    if (1..=64).contains(&namespace.len()) && namespace.chars().all(allowed) {
-        return Ok(());
-    }
-    Err(Error::option(format!(
-        "the namespace is {namespace:?}; allowed are 1 to 64 of a-z, 0-9, _ and -"
-    )))
 }
 
 pub(crate) fn check_table(table: &str) -> Result<()> {
@@ -175,33 +160,6 @@ pub(crate) fn check_table(table: &str) -> Result<()> {
     Err(Error::option(format!(
         "the table is {table:?}; allowed are 1 to 48 of a-z, 0-9 and _, a digit not first"
     )))
-}
-
-fn in_range(name: &str, value: i64, least: i64, most: i64) -> Result<()> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::option(format!("{name} is {value}; allowed is {least} to {most}")))
-}
-
-fn decoded(text: &str, what: &str) -> Result<String> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded
-        .map(std::borrow::Cow::into_owned)
-        .map_err(|_| Error::option(format!("{what} is not UTF-8 behind its %-escapes")))
-}
-
-fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T> {
-    let refused = || Error::option(format!("{name} is {value:?}; wanted is a whole number"));
-    value.parse().map_err(|_| refused())
-}
-
-fn truth(name: &str, value: &str) -> Result<bool> {
-    match value {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(Error::option(format!("{name} is {value:?}; allowed are true and false"))),
-    }
 }
 
 fn unknown_option(name: &str) -> Error {
