@@ -2,6 +2,7 @@
 
 pub mod certificates;
 pub mod faults;
+pub mod heard;
 pub mod histories;
 pub mod inputs;
 pub mod page;

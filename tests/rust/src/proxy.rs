@@ -60,6 +60,13 @@ impl Proxy {
         self.state.turns.load(Ordering::SeqCst)
     }
 
+    /// The round trips of one call.
+    pub async fn trips(&self, call: impl Future) -> u64 {
+        let before = self.turns();
+        call.await;
+        self.turns() - before
+    }
+
     /// Bytes so far, in both directions.
     pub fn bytes(&self) -> u64 {
         self.state.bytes.load(Ordering::SeqCst)

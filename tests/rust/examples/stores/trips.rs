@@ -3,16 +3,9 @@
 use std::sync::Arc;
 
 use anarchon::backend::contract::Backend;
-use anarchon_tests::proxy::Proxy;
 
 use crate::store::{Store, ask, end, first_slot, limits, opened};
 use crate::tell;
-
-async fn counted<F: Future>(proxy: &Proxy, work: F) -> f64 {
-    let before = proxy.turns();
-    work.await;
-    (proxy.turns() - before) as f64
-}
 
 async fn warm(store: &Arc<dyn Backend>, first: i64) {
     store.prepare_job(&limits("trips")).await.expect("registers");
@@ -35,13 +28,13 @@ pub async fn measure(store: &Store) {
     let first = first_slot();
     let slot = first + 3;
     warm(&ours, first).await;
-    let trips = counted(&proxy, ask(&ours, "trips", slot, "winner")).await;
-    tell(&format!("{}: round trips of a winner", store.name), trips, "");
-    let trips = counted(&proxy, ask(&ours, "trips", slot, "loser")).await;
-    tell(&format!("{}: round trips of a loser", store.name), trips, "");
+    let trips = proxy.trips(ask(&ours, "trips", slot, "winner")).await;
+    tell(&format!("{}: round trips of a winner", store.name), trips as f64, "");
+    let trips = proxy.trips(ask(&ours, "trips", slot, "loser")).await;
+    tell(&format!("{}: round trips of a loser", store.name), trips as f64, "");
     if ours.runs().is_some() {
-        let trips = counted(&proxy, end(&ours, "trips", slot, "winner")).await;
-        tell(&format!("{}: round trips of an end", store.name), trips, "");
+        let trips = proxy.trips(end(&ours, "trips", slot, "winner")).await;
+        tell(&format!("{}: round trips of an end", store.name), trips as f64, "");
     }
     ours.close().await.expect("closes");
 }

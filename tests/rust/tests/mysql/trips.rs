@@ -5,19 +5,11 @@ use anarchon::backends::mysql::MySqlBackend;
 use anarchon::lease::model::Status;
 use anarchon_tests::inputs::{claim, limits};
 use anarchon_tests::page;
-use anarchon_tests::proxy::Proxy;
 
 use crate::store::{Database, opened};
 
 async fn claim_of(store: &MySqlBackend, slot: i64, token: &str) -> OutcomeKind {
     RunStore::claim(store, &claim("job", slot, token)).await.expect("answers").kind
-}
-
-/// Round trips of one call.
-async fn trips<T>(proxy: &Proxy, call: impl Future<Output = T>) -> u64 {
-    let before = proxy.turns();
-    call.await;
-    proxy.turns() - before
 }
 
 /// The read, the whole change as one text, the commit.
@@ -29,15 +21,15 @@ async fn a_winner_costs_three_and_a_loser_one() {
     store.prepare_job(&limits("job")).await.expect("registers");
     // Opens the connection of the heartbeats.
     assert!(!store.heartbeat("job", 7, "nobody", 30_000).await.expect("answers"));
-    let won = trips(&proxy, claim_of(&store, 7, "winner")).await;
-    let lost = trips(&proxy, claim_of(&store, 7, "loser")).await;
+    let won = proxy.trips(claim_of(&store, 7, "winner")).await;
+    let lost = proxy.trips(claim_of(&store, 7, "loser")).await;
     assert_eq!(Some((won, lost)), page::row("MySQL, MariaDB").trips, "a winner and a loser");
-    assert_eq!(trips(&proxy, store.heartbeat("job", 7, "winner", 30_000)).await, 3);
+    assert_eq!(proxy.trips(store.heartbeat("job", 7, "winner", 30_000)).await, 3);
     let ending = store.finish("job", 7, "winner", Status::Succeeded, None);
-    assert_eq!(trips(&proxy, ending).await, 3, "an end");
-    assert_eq!(trips(&proxy, claim_of(&store, 7, "late")).await, 1, "one that comes after the end");
+    assert_eq!(proxy.trips(ending).await, 3, "an end");
+    assert_eq!(proxy.trips(claim_of(&store, 7, "late")).await, 1, "one that comes after the end");
     let many: Vec<_> = (0..500).map(|n| claim(&format!("many-{n}"), 60_000, "one")).collect();
-    let together = trips(&proxy, async {
+    let together = proxy.trips(async {
         for answer in store.claim_all(&many).await {
             assert_eq!(answer.expect("answers").kind, OutcomeKind::Won);
         }

@@ -4,9 +4,10 @@ use anarchon::backend::contract::{Backend, RunStore};
 use anarchon::backends::nats::{NatsBackend, NatsOptions};
 use anarchon::error::{Code, Error};
 use anarchon_tests::inputs::claim;
+use anarchon_tests::private::free_port;
 use serde_json::{Value, json};
 
-use crate::server::{Ground, Private, free_port, opened};
+use crate::server::{Ground, Private, opened};
 
 async fn refusal(options: NatsOptions) -> Error {
     let store = NatsBackend::with_options(options).expect("the options are allowed");

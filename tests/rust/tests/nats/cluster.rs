@@ -8,10 +8,11 @@ use anarchon::backends::nats::{NatsBackend, NatsOptions};
 use anarchon::clock::{Clock, SystemClock, sleep_for};
 use anarchon::error::Code;
 use anarchon_tests::inputs::claim;
+use anarchon_tests::private::free_port;
 use anarchon_tests::races;
 use serde_json::Value;
 
-use crate::server::{Private, free_port};
+use crate::server::Private;
 use crate::wire;
 
 struct Cluster {

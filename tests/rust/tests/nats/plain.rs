@@ -100,7 +100,7 @@ async fn the_clock_is_the_servers_and_never_ahead_of_it() {
 async fn of_several_servers_one_that_is_there_is_enough() {
     let Some(server) = Private::start(&[]).await else { return };
     let mut options = server.options();
-    options.servers.insert(0, format!("127.0.0.1:{}", crate::server::free_port()));
+    options.servers.insert(0, format!("127.0.0.1:{}", anarchon_tests::private::free_port()));
     let store = opened(options).await;
     let outcome = RunStore::claim(&store, &claim("job", 1, "t")).await;
     assert_eq!(outcome.expect("answers").kind, OutcomeKind::Won);

@@ -1,6 +1,5 @@
 //! What the tests share: servers, and stores with a stream of their own.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anarchon::backend::contract::Backend;
 use anarchon::backends::nats::{NatsBackend, NatsOptions};
 use anarchon::clock::{SystemClock, sleep_for};
+use anarchon_tests::private::free_port;
 use anarchon_tests::proxy::Proxy;
 use anarchon_tests::servers::{NATS, host_and_port, nats_server};
 use serde_json::{Value, json};
@@ -122,11 +122,6 @@ pub struct Private {
     directory: PathBuf,
     arguments: Vec<String>,
     child: Child,
-}
-
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("it has an address").port()
 }
 
 impl Private {

@@ -6,19 +6,11 @@ use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::lease::model::Status;
 use anarchon_tests::inputs::{claim, limits};
 use anarchon_tests::page;
-use anarchon_tests::proxy::Proxy;
 
 use crate::server::{Ground, opened};
 
 async fn claim_of(store: &NatsBackend, slot: i64, token: &str) -> OutcomeKind {
     RunStore::claim(store, &claim("job", slot, token)).await.expect("answers").kind
-}
-
-/// Round trips of one call.
-async fn trips<T>(proxy: &Proxy, call: impl Future<Output = T>) -> u64 {
-    let before = proxy.turns();
-    call.await;
-    proxy.turns() - before
 }
 
 fn result(slot: i64) -> StoredResult {
@@ -47,13 +39,13 @@ async fn a_winner_costs_two_and_a_loser_one() {
         store.prepare_job(&limits("job")).await.expect("registers");
         // The answer to the first request on a connection asks for a subscription as well.
         assert_eq!(claim_of(&store, 1, "warm").await, OutcomeKind::Won);
-        let winner = trips(&proxy, claim_of(&store, 7, "winner")).await;
-        let loser = trips(&proxy, claim_of(&store, 7, "loser")).await;
-        let beat = trips(&proxy, store.heartbeat("job", 7, "winner", 30_000)).await;
+        let winner = proxy.trips(claim_of(&store, 7, "winner")).await;
+        let loser = proxy.trips(claim_of(&store, 7, "loser")).await;
+        let beat = proxy.trips(store.heartbeat("job", 7, "winner", 30_000)).await;
         let body = result(7);
         let end =
-            trips(&proxy, store.finish("job", 7, "winner", Status::Succeeded, Some(&body))).await;
-        let late = trips(&proxy, claim_of(&store, 7, "late")).await;
+            proxy.trips(store.finish("job", 7, "winner", Status::Succeeded, Some(&body))).await;
+        let late = proxy.trips(claim_of(&store, 7, "late")).await;
         println!("winner {winner}, loser {loser}, heartbeat {beat}, end {end}, late {late}");
         assert_eq!(Some((winner, loser)), page::row("NATS JetStream").trips);
         assert_eq!((beat, late), (2, 1));
@@ -69,7 +61,7 @@ async fn claims_that_fall_together_travel_together() {
         let (proxy, options) = ground.proxy().await;
         let store = opened(options).await;
         let many: Vec<_> = (0..500).map(|n| claim(&format!("many-{n}"), 60_000, "one")).collect();
-        let together = trips(&proxy, async {
+        let together = proxy.trips(async {
             for answer in store.claim_all(&many).await {
                 assert_eq!(answer.expect("answers").kind, OutcomeKind::Won);
             }

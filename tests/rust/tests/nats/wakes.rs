@@ -1,39 +1,13 @@
 //! Being told of the ends of runs.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use anarchon::backend::contract::{Backend, RunStore, Wake, WakeListener};
+use anarchon::backend::contract::{Backend, RunStore, Wake};
 use anarchon::backends::nats::NatsBackend;
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::lease::model::Status;
+use anarchon_tests::heard::{Heard, listener};
 use anarchon_tests::inputs::claim;
 
 use crate::server::{Ground, opened};
-
-type Heard = Arc<Mutex<Vec<(String, Wake)>>>;
-
-fn listener() -> (Arc<WakeListener>, Heard) {
-    let heard = Heard::default();
-    let into = heard.clone();
-    let listener: Arc<WakeListener> = Arc::new(move |job: &str, wake: Wake| {
-        into.lock().unwrap_or_else(PoisonError::into_inner).push((job.to_owned(), wake));
-    });
-    (listener, heard)
-}
-
-fn taken(heard: &Heard) -> Vec<(String, Wake)> {
-    std::mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-async fn until_heard(heard: &Heard) -> Vec<(String, Wake)> {
-    loop {
-        let told = taken(heard);
-        if !told.is_empty() {
-            return told;
-        }
-        sleep_for(&SystemClock, 2).await;
-    }
-}
 
 async fn claim_and_release(store: &NatsBackend, job: &str, slot: i64) {
     RunStore::claim(store, &claim(job, slot, "t")).await.expect("answers");
@@ -45,13 +19,13 @@ async fn until_subscribed(store: &NatsBackend, heard: &Heard) {
     for slot in 1_000.. {
         claim_and_release(store, "warm", slot).await;
         sleep_for(&SystemClock, 10).await;
-        if !taken(heard).is_empty() {
+        if !heard.taken().is_empty() {
             break;
         }
     }
     // What is still on its way is heard before what comes next.
     claim_and_release(store, "warm-end", 1).await;
-    while !until_heard(heard).await.iter().any(|(job, _)| job == "warm-end") {}
+    while !heard.until_heard().await.iter().any(|(job, _)| job == "warm-end") {}
 }
 
 #[tokio::test]
@@ -66,12 +40,12 @@ async fn a_release_and_a_finish_reach_the_listeners_of_the_namespace() {
         until_subscribed(&one, &heard).await;
 
         claim_and_release(&one, "a job: 1", 1).await;
-        assert_eq!(until_heard(&heard).await, [("a job: 1".to_owned(), Wake::Released)]);
+        assert_eq!(heard.until_heard().await, [("a job: 1".to_owned(), Wake::Released)]);
         RunStore::claim(&one, &claim("job", 2, "t")).await.expect("answers");
         assert!(one.finish("job", 2, "t", Status::Succeeded, None).await.expect("answers"));
-        assert_eq!(until_heard(&heard).await, [("job".to_owned(), Wake::Finished)]);
+        assert_eq!(heard.until_heard().await, [("job".to_owned(), Wake::Finished)]);
         assert!(!one.finish("job", 2, "another", Status::Succeeded, None).await.expect("answers"));
-        assert_eq!(taken(&unheard), []);
+        assert_eq!(unheard.taken(), []);
         ground.clean().await;
     }
 }
@@ -88,10 +62,10 @@ async fn a_subscription_that_was_cut_comes_back_and_ends_with_the_store() {
         until_subscribed(&teller, &heard).await;
         store.close().await.expect("closes");
         sleep_for(&SystemClock, 100).await;
-        taken(&heard);
+        heard.taken();
         claim_and_release(&teller, "job", 1).await;
         sleep_for(&SystemClock, 100).await;
-        assert_eq!(taken(&heard), []);
+        assert_eq!(heard.taken(), []);
         ground.clean().await;
     }
 }

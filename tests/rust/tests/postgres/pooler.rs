@@ -7,6 +7,7 @@ use anarchon::backends::postgres::PostgresOptions;
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::lease::model::Status;
 use anarchon_tests::inputs::{claim, limits};
+use anarchon_tests::private::free_port;
 use anarchon_tests::servers::{host_and_port, with_port};
 
 use crate::store::{Schema, opened};
@@ -83,11 +84,6 @@ impl Drop for Pooler {
         let _ended = (self.process.kill(), self.process.wait());
         let _gone = std::fs::remove_dir_all(&self.folder);
     }
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
-    listener.local_addr().expect("it is bound").port()
 }
 
 /// A run from its claim to its end, several at once so that connections change hands.

@@ -4,7 +4,6 @@ use anarchon::backend::contract::{OutcomeKind, RunStore};
 use anarchon::lease::model::Status;
 use anarchon_tests::inputs::{claim, limits};
 use anarchon_tests::page;
-use anarchon_tests::proxy::Proxy;
 
 use crate::store::{Schema, opened};
 use anarchon::backend::contract::Backend;
@@ -12,13 +11,6 @@ use anarchon::backends::postgres::PostgresBackend;
 
 async fn claim_of(store: &PostgresBackend, slot: i64, token: &str) -> OutcomeKind {
     RunStore::claim(store, &claim("job", slot, token)).await.expect("answers").kind
-}
-
-/// Round trips of one call.
-async fn trips<T>(proxy: &Proxy, call: impl Future<Output = T>) -> u64 {
-    let before = proxy.turns();
-    call.await;
-    proxy.turns() - before
 }
 
 async fn counted(statement_cache: usize) {
@@ -37,15 +29,15 @@ async fn counted(statement_cache: usize) {
         let ended = store.finish("job", slot, "warm", Status::Succeeded, None).await;
         assert!(ended.expect("answers"));
     }
-    let won = trips(&proxy, claim_of(&store, 7, "winner")).await;
-    let lost = trips(&proxy, claim_of(&store, 7, "loser")).await;
+    let won = proxy.trips(claim_of(&store, 7, "winner")).await;
+    let lost = proxy.trips(claim_of(&store, 7, "loser")).await;
     assert_eq!(Some((won, lost)), page::row("PostgreSQL").trips, "a winner and a loser");
-    assert_eq!(trips(&proxy, store.heartbeat("job", 7, "winner", 30_000)).await, 2);
+    assert_eq!(proxy.trips(store.heartbeat("job", 7, "winner", 30_000)).await, 2);
     let ending = store.finish("job", 7, "winner", Status::Succeeded, None);
-    assert_eq!(trips(&proxy, ending).await, 2, "an end");
-    assert_eq!(trips(&proxy, claim_of(&store, 7, "late")).await, 1, "one that comes after the end");
+    assert_eq!(proxy.trips(ending).await, 2, "an end");
+    assert_eq!(proxy.trips(claim_of(&store, 7, "late")).await, 1, "one that comes after the end");
     let many: Vec<_> = (0..500).map(|n| claim(&format!("many-{n}"), 60_000, "one")).collect();
-    let together = trips(&proxy, async {
+    let together = proxy.trips(async {
         for answer in store.claim_all(&many).await {
             assert_eq!(answer.expect("answers").kind, OutcomeKind::Won);
         }

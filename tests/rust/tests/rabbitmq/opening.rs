@@ -7,9 +7,10 @@ use anarchon::backends::rabbitmq::{RabbitMqBackend, RabbitMqOptions};
 use anarchon::clock::{Clock, SystemClock};
 use anarchon::error::{Code, Error};
 use anarchon_tests::inputs::{input, limits};
+use anarchon_tests::private::free_port;
 
 use crate::ground::{Ground, now, opened};
-use crate::private::{Private, free_port};
+use crate::private::Private;
 
 async fn refusal(options: RabbitMqOptions) -> Error {
     let store = RabbitMqBackend::with_options(options).expect("the options are allowed");

@@ -1,12 +1,12 @@
 //! A server of one test: it can be killed, and be short of memory.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anarchon::backend::contract::Backend;
 use anarchon::backends::rabbitmq::{RabbitMqBackend, RabbitMqOptions};
 use anarchon::clock::{SystemClock, sleep_for};
+use anarchon_tests::private::free_port;
 
 use crate::ground::{next_number, skip};
 
@@ -17,11 +17,6 @@ pub struct Private {
     pub port: u16,
     directory: PathBuf,
     child: Child,
-}
-
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("it has an address").port()
 }
 
 impl Private {

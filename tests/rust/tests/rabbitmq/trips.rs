@@ -9,12 +9,6 @@ use anarchon_tests::servers::{RABBITMQ, host_and_port};
 
 use crate::ground::{Ground, now, opened};
 
-async fn trips<T>(proxy: &Proxy, call: impl Future<Output = T>) -> u64 {
-    let before = proxy.turns();
-    call.await;
-    proxy.turns() - before
-}
-
 #[tokio::test]
 async fn a_winner_costs_one_and_a_loser_three() {
     let Some(ground) = Ground::new() else { return };
@@ -33,8 +27,8 @@ async fn a_winner_costs_one_and_a_loser_three() {
     };
     assert!(claim(slot, "warm").await, "a channel is open");
     let (won, lost) = page::row("RabbitMQ").trips.expect("told on the page");
-    assert_eq!(trips(&proxy, claim(slot + 1, "ours")).await, won, "a winner");
-    assert_eq!(trips(&proxy, claim(slot + 1, "ours")).await, won, "its repeat");
+    assert_eq!(proxy.trips(claim(slot + 1, "ours")).await, won, "a winner");
+    assert_eq!(proxy.trips(claim(slot + 1, "ours")).await, won, "its repeat");
     let before = proxy.turns();
     assert!(!claim(slot + 1, "theirs").await);
     assert!(claim(slot + 2, "ours").await);
@@ -42,5 +36,5 @@ async fn a_winner_costs_one_and_a_loser_three() {
     assert_eq!(proxy.turns() - before, lost + won, "a loser and the next winner");
     store.prepare_job(&limits("job")).await.expect("registers");
     let recorded = input("job", slot + 2, "ours");
-    assert_eq!(trips(&proxy, store.record_claim(&recorded)).await, 1, "a record");
+    assert_eq!(proxy.trips(store.record_claim(&recorded)).await, 1, "a record");
 }

@@ -3,8 +3,9 @@
 use anarchon::backend::contract::Backend;
 use anarchon::backends::redis::{RedisBackend, RedisOptions};
 use anarchon::error::{Code, Error};
+use anarchon_tests::private::free_port;
 
-use crate::server::{Ground, Private, free_port, opened};
+use crate::server::{Ground, Private, opened};
 
 async fn refusal(options: RedisOptions) -> Error {
     let store = RedisBackend::with_options(options).expect("the options are allowed");

@@ -12,7 +12,7 @@ use crate::server::{Private, opened};
 async fn start_node() -> Option<Private> {
     // The bus of a node listens 10,000 above its port.
     loop {
-        let port = crate::server::free_port();
+        let port = anarchon_tests::private::free_port();
         if port < 50_000 {
             return Private::start_on(port, &["--cluster-enabled", "yes"]).await;
         }
@@ -77,7 +77,10 @@ async fn a_cluster_is_not_taken_for_a_single_server_and_replicas_are_waited_for(
 
     // The first node is away at the start; another one was named as well.
     let nodes = vec![format!("127.0.0.1:{}", two.port)];
-    let away = RedisOptions { port: crate::server::free_port(), ..RedisOptions::new("127.0.0.1") };
+    let away = RedisOptions {
+        port: anarchon_tests::private::free_port(),
+        ..RedisOptions::new("127.0.0.1")
+    };
     let options =
         RedisOptions { cluster: true, nodes, wait_replicas: 1, wait_timeout_ms: 50, ..away };
     let store = opened(options).await;

@@ -1,6 +1,5 @@
 //! What the tests share: servers, stores with keys of their own, claims.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anarchon::backend::contract::Backend;
 use anarchon::backends::redis::{RedisBackend, RedisOptions};
 use anarchon::clock::{SystemClock, sleep_for};
+use anarchon_tests::private::free_port;
 use redis::aio::MultiplexedConnection;
 
 /// A number that no other test of this process has.
@@ -99,11 +99,6 @@ pub struct Private {
     directory: PathBuf,
     arguments: Vec<String>,
     child: Child,
-}
-
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("it has an address").port()
 }
 
 impl Private {

@@ -5,8 +5,9 @@ use anarchon::backends::redis::{RedisBackend, RedisOptions};
 use anarchon::error::Code;
 use anarchon_tests::certificates::Certificates;
 use anarchon_tests::inputs::claim;
+use anarchon_tests::private::free_port;
 
-use crate::server::{Private, free_port, opened};
+use crate::server::{Private, opened};
 
 #[tokio::test]
 async fn with_an_authority_and_a_certificate_of_its_own_a_client_is_let_in() {

@@ -1,29 +1,13 @@
 //! Being told of the ends of runs.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use anarchon::backend::contract::{Backend, RunStore, Wake, WakeListener};
+use anarchon::backend::contract::{Backend, RunStore, Wake};
 use anarchon::backends::redis::RedisBackend;
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::lease::model::Status;
+use anarchon_tests::heard::listener;
 use anarchon_tests::inputs::claim;
 
 use crate::server::Ground;
-
-type Heard = Arc<Mutex<Vec<(String, Wake)>>>;
-
-fn listener() -> (Arc<WakeListener>, Heard) {
-    let heard = Heard::default();
-    let into = heard.clone();
-    let listener: Arc<WakeListener> = Arc::new(move |job: &str, wake: Wake| {
-        into.lock().unwrap_or_else(PoisonError::into_inner).push((job.to_owned(), wake));
-    });
-    (listener, heard)
-}
-
-fn taken(heard: &Heard) -> Vec<(String, Wake)> {
-    std::mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner))
-}
 
 /// Waits until as many listen on the channels of the test.
 async fn until_listening(ground: &Ground, namespace: &str, wanted: i64) {
@@ -34,16 +18,6 @@ async fn until_listening(ground: &Ground, namespace: &str, wanted: i64) {
             return;
         }
         sleep_for(&SystemClock, 5).await;
-    }
-}
-
-async fn until_heard(heard: &Heard) -> Vec<(String, Wake)> {
-    loop {
-        let told = taken(heard);
-        if !told.is_empty() {
-            return told;
-        }
-        sleep_for(&SystemClock, 2).await;
     }
 }
 
@@ -65,12 +39,12 @@ async fn a_release_and_a_finish_reach_the_listeners_of_the_namespace() {
     until_listening(&ground, "stranger", 1).await;
 
     claim_and_release(&one, "a job: 1", 1).await;
-    assert_eq!(until_heard(&heard).await, [("a job: 1".to_owned(), Wake::Released)]);
+    assert_eq!(heard.until_heard().await, [("a job: 1".to_owned(), Wake::Released)]);
     RunStore::claim(&one, &claim("job", 2, "t")).await.expect("answers");
     assert!(one.finish("job", 2, "t", Status::Succeeded, None).await.expect("answers"));
-    assert_eq!(until_heard(&heard).await, [("job".to_owned(), Wake::Finished)]);
+    assert_eq!(heard.until_heard().await, [("job".to_owned(), Wake::Finished)]);
     assert!(!one.finish("job", 2, "another", Status::Succeeded, None).await.expect("answers"));
-    assert_eq!(taken(&unheard), []);
+    assert_eq!(unheard.taken(), []);
     ground.clean().await;
 }
 
@@ -91,7 +65,7 @@ async fn a_subscription_that_was_cut_comes_back_and_ends_with_the_store() {
     for slot in 1.. {
         until_listening(&ground, "default", 1).await;
         claim_and_release(&store, "job", slot).await;
-        if !taken(&heard).is_empty() {
+        if !heard.taken().is_empty() {
             break;
         }
         sleep_for(&SystemClock, 20).await;
