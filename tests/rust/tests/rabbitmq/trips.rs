@@ -10,7 +10,7 @@ use anarchon_tests::servers::{RABBITMQ, host_and_port};
 use crate::ground::{Ground, now, opened};
 
 #[tokio::test]
-async fn a_winner_costs_one_and_a_loser_three() {
+async fn a_winner_costs_one_and_a_loser_two() {
     let Some(ground) = Ground::new() else { return };
     let proxy = Proxy::before(host_and_port(&RABBITMQ.url().expect("it is there"))).await;
     let through = RabbitMqOptions {
