@@ -11,6 +11,7 @@ import os
 import secrets
 import socket
 import sqlite3
+import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,15 @@ from urllib.parse import urlsplit
 
 import pytest
 from anarchon import Scheduler
+
+# What all namespaces of this run of the tests begin with.
+RUN = f"fleet-{secrets.token_hex(4)}"
+FORGET_RABBITMQ = Path(__file__).resolve().parent.parent / "forget-rabbitmq.sh"
+
+
+def forget_all() -> None:
+    """Removes what does not go by itself: the streams of RabbitMQ."""
+    subprocess.run([str(FORGET_RABBITMQ), f"anarchon.{RUN}-"], check=True)
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,7 @@ class Store:
 
     def place(self, folder: Path) -> Place:
         """A place in it that nobody else has."""
-        namespace = f"fleet-{secrets.token_hex(6)}"
+        namespace = f"{RUN}-{secrets.token_hex(6)}"
         if self.variable:
             return Place(self, f"{self.server}?namespace={namespace}{self.query}")
         return Place(self, f"sqlite://{folder / 'fleet.db'}")

@@ -1,7 +1,9 @@
 // The stores on servers, by URL and by class. A server that is not there is a skip, but in CI.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import {
   MySqlBackend,
   NatsBackend,
@@ -12,6 +14,15 @@ import {
 } from 'anarchon';
 import { checkBackend } from 'anarchon/testing';
 import { tally } from './tally.mjs';
+
+// Namespaces of their own for each run, so that no test meets the records of another.
+const RUN = `node-${randomBytes(6).toString('hex')}`;
+
+// The streams of RabbitMQ do not go by themselves.
+after(() => {
+  const script = fileURLToPath(new URL('../forget-rabbitmq.sh', import.meta.url));
+  assert.equal(spawnSync(script, [`anarchon.${RUN}-`]).status, 0);
+});
 
 const BRIEF = { clients: 2, rounds: 2, histories: 2 };
 
@@ -60,8 +71,7 @@ const withPassword = (url) => url.replace(/\/\/([^@/]*@)?/, '//me:hunter2@');
 
 for (const server of SERVERS) {
   describe(server.name, () => {
-    // A namespace of its own for each run, so that no test meets the records of another.
-    const namespace = `node-${randomBytes(6).toString('hex')}`;
+    const namespace = `${RUN}-${server.name}`;
 
     const reached = async (t) => {
       const backend = new server.class({ url: server.url, namespace });
@@ -169,7 +179,7 @@ describe('rabbitmq alone', () => {
   });
 
   test('a run is in the history of every replica', async (t) => {
-    const namespace = `node-${randomBytes(6).toString('hex')}`;
+    const namespace = `${RUN}-alone`;
     const [one, two] = ['a', 'b'].map((instanceId) => {
       const backend = new RabbitMqBackend({ url, namespace });
       const scheduler = new Scheduler({ backend, instanceId, logger: false });

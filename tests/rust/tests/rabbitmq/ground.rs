@@ -50,15 +50,9 @@ impl Ground {
 impl Drop for Ground {
     /// Removes what the test has left, where we may. Claims expire by themselves.
     fn drop(&mut self) {
-        let prefix = &self.options.prefix;
-        let program = format!(
-            "[rabbit_amqqueue:delete(Q, false, false, <<\"test\">>) || Q <- rabbit_amqqueue:list(), \
-             begin {{resource, _, _, N}} = amqqueue:get_name(Q), \
-             binary:longest_common_prefix([N, <<\"{prefix}.\">>]) =:= {length} end], ok.",
-            length = prefix.len() + 1
-        );
-        let _left = Command::new("rabbitmqctl")
-            .args(["eval", &program])
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../forget-rabbitmq.sh");
+        let _left = Command::new(script)
+            .arg(format!("{}.", self.options.prefix))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
