@@ -166,6 +166,7 @@ SUITES = {
     "mixed": pytest,
     "stores": pytest,
     "faults": pytest,
+    "tls": pytest,
 }
 # No public item may need an example that Rust can run, so this one may be empty.
 MAY_BE_EMPTY = {"rust-doc"}
