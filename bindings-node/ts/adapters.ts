@@ -175,6 +175,60 @@ export function fromPostgresJs(sql: PostgresJsClient): SqlClient {
   };
 }
 
+/** A connection of the promise interface of mysql2. */
+interface Mysql2Connection {
+  /** Resolves with the rows, or with what a change says of itself, and something else. */
+  query(sql: string, params?: unknown[]): Promise<[unknown, unknown]>;
+}
+
+/** A pool of the promise interface of mysql2 (`mysql2/promise`). */
+export interface Mysql2Pool extends Mysql2Connection {
+  getConnection(): Promise<Mysql2Connection & { release(): void; destroy(): void }>;
+  end(): Promise<void>;
+}
+
+/**
+ * A client of a mysql2 pool, for MySQL and MariaDB.
+ *
+ * @param pool - what `createPool(…)` of `mysql2/promise` returned; ended only by a backend that says
+ *   it owns the client
+ *
+ * @example
+ * ```ts
+ * import { fromMysql2, MySqlBackend, type Mysql2Pool } from 'anarchon';
+ *
+ * export const onPool = (pool: Mysql2Pool) => new MySqlBackend({ database: fromMysql2(pool) });
+ * ```
+ */
+export function fromMysql2(pool: Mysql2Pool): SqlClient {
+  const on = (connection: Mysql2Connection): SqlQueryable => ({
+    all: async (sql, params) => {
+      const [rows] = await connection.query(sql, params);
+      return Array.isArray(rows) ? rows : [];
+    },
+  });
+  return {
+    ...on(pool),
+    transaction: async (fn) => {
+      const connection = await pool.getConnection();
+      try {
+        await connection.query('BEGIN');
+        await fn(on(connection));
+        await connection.query('COMMIT');
+        connection.release();
+      } catch (error) {
+        // A connection whose transaction cannot be ended is not given to the next one.
+        await connection.query('ROLLBACK').then(
+          () => connection.release(),
+          () => connection.destroy(),
+        );
+        throw error;
+      }
+    },
+    close: () => pool.end(),
+  };
+}
+
 type Turn = <T>(work: () => Promise<T>) => Promise<T>;
 
 /** The turns of every file that this thread has open. */

@@ -6,9 +6,11 @@
  */
 
 export {
+  fromMysql2,
   fromPg,
   fromPostgresJs,
   fromSqliteDatabase,
+  type Mysql2Pool,
   type PgPool,
   type PostgresJsClient,
   type SqliteDatabase,
@@ -51,7 +53,7 @@ export type {
 } from './events';
 export type { Logger } from './logger';
 export { MemoryBackend, type MemoryBackendOptions } from './memory';
-export { MySqlBackend, type MySqlBackendOptions } from './mysql';
+export { MySqlBackend, type MySqlBackendOptions, type MySqlDatabaseOptions } from './mysql';
 export { NatsBackend, type NatsBackendOptions } from './nats';
 export type { Duration, JobOptions, Retries, SchedulerOptions } from './options';
 export {

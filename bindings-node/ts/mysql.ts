@@ -1,9 +1,8 @@
 /** The store in MySQL or MariaDB. */
 
-import { BuiltInSqlBackend, opened } from './builtin';
-import { native } from './native';
-import type { SqlServerOptions } from './server';
-import { withOptions } from './url';
+import { BuiltInSqlBackend } from './builtin';
+import { type SqlServerOptions, serverEngine } from './server';
+import type { SqlDatabaseOptions } from './sql';
 
 /** Options of {@link MySqlBackend}; all but `url` have a default. */
 export interface MySqlBackendOptions extends SqlServerOptions {
@@ -16,8 +15,14 @@ export interface MySqlBackendOptions extends SqlServerOptions {
   allowLazyFlush?: boolean;
 }
 
+/** A MySQL or MariaDB store over a client that your program has; see {@link SqlClient}. */
+export type MySqlDatabaseOptions = SqlDatabaseOptions;
+
 /**
  * A store in MySQL or MariaDB, with leases, for any number of machines.
+ *
+ * On a client of your own heartbeats go through the event loop: a program that blocks its loop for
+ * longer than a lease can lose it. On a URL they do not.
  *
  * @example
  * ```ts
@@ -31,12 +36,10 @@ export class MySqlBackend extends BuiltInSqlBackend {
   readonly name: string = 'mysql';
 
   /**
-   * @param options - a URL, or {@link MySqlBackendOptions}
+   * @param options - a URL, {@link MySqlBackendOptions}, or a client of yours
    * @throws {@link AnarchonError} `INVALID_OPTION`; no message shows the URL's user and password
    */
-  constructor(options: string | MySqlBackendOptions) {
-    const { url, ...others } = typeof options === 'string' ? { url: options } : options;
-    const full = withOptions('MySqlBackend', url, others);
-    super(opened(() => native.NativeBackend.open(full, ['mysql', 'mariadb'])));
+  constructor(options: string | MySqlBackendOptions | MySqlDatabaseOptions) {
+    super(serverEngine('MySqlBackend', ['mysql', 'mariadb'], options));
   }
 }

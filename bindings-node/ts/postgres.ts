@@ -1,11 +1,8 @@
 /** The store in PostgreSQL. */
 
-import { BuiltInSqlBackend, opened } from './builtin';
-import type { NativeBackend } from './native';
-import { native } from './native';
-import type { SqlServerOptions } from './server';
-import { engineOver, type SqlDatabaseOptions } from './sql';
-import { withOptions } from './url';
+import { BuiltInSqlBackend } from './builtin';
+import { type SqlServerOptions, serverEngine } from './server';
+import type { SqlDatabaseOptions } from './sql';
 
 /** Options of {@link PostgresBackend}; all but `url` have a default. */
 export interface PostgresBackendOptions extends SqlServerOptions {
@@ -44,15 +41,6 @@ export class PostgresBackend extends BuiltInSqlBackend {
    * @throws {@link AnarchonError} `INVALID_OPTION`; no message shows the URL's user and password
    */
   constructor(options: string | PostgresBackendOptions | PostgresDatabaseOptions) {
-    super(engineFor(typeof options === 'string' ? { url: options } : options));
+    super(serverEngine('PostgresBackend', ['postgres', 'postgresql'], options));
   }
-}
-
-function engineFor(options: PostgresBackendOptions | PostgresDatabaseOptions): () => NativeBackend {
-  if (!('database' in options)) {
-    const { url, ...others } = options;
-    const full = withOptions('PostgresBackend', url, others);
-    return opened(() => native.NativeBackend.open(full, ['postgres', 'postgresql']));
-  }
-  return engineOver('PostgresBackend', 'postgres', options);
 }

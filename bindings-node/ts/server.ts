@@ -1,5 +1,11 @@
 /** What the SQL servers have in common. */
 
+import { opened } from './builtin';
+import type { NativeBackend } from './native';
+import { native } from './native';
+import { engineOver, type SqlDatabaseOptions } from './sql';
+import { withOptions } from './url';
+
 /** Options of a SQL server; all but the URL have a default. */
 export interface SqlServerOptions {
   /** Keeps applications in one database apart, 1 to 64 of `a-z 0-9 _ -`; default `'default'`. */
@@ -25,4 +31,20 @@ export interface SqlServerOptions {
   sslCert?: string;
   /** A file with the key of our own certificate (PEM). */
   sslKey?: string;
+}
+
+/**
+ * The engine of a store at a URL, or over a client of the user's; the first of the URL's schemes is
+ * the store's name.
+ */
+export function serverEngine(
+  what: string,
+  schemes: readonly [string, ...string[]],
+  given: string | ({ url: string } & SqlServerOptions) | SqlDatabaseOptions,
+): () => NativeBackend {
+  const options = typeof given === 'string' ? { url: given } : given;
+  if ('database' in options) return engineOver(what, schemes[0], options);
+  const { url, ...others } = options;
+  const full = withOptions(what, url, others);
+  return opened(() => native.NativeBackend.open(full, [...schemes]));
 }

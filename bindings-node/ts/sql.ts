@@ -58,7 +58,7 @@ export function checkClient(client: unknown): SqlClient {
   throw new AnarchonError(
     'INVALID_OPTION',
     `database is ${show(client)}; allowed is a client with the functions all(sql, params) and ` +
-      'transaction(fn); fromSqliteDatabase, fromPg and fromPostgresJs make one of a driver',
+      'transaction(fn); fromSqliteDatabase, fromPg, fromPostgresJs and fromMysql2 make one of a driver',
   );
 }
 

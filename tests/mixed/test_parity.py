@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -35,6 +36,26 @@ def members(source: str, name: str) -> set[str]:
     assert found, f"no TypeScript class {name}"
     words = r"^  (?:async |get )?(\w+)\("
     return set(re.findall(words, found[0], re.MULTILINE)) - {"constructor", "if", "for"}
+
+
+def taken_by(name: str) -> set[str]:
+    """The options that the constructor of a TypeScript class takes, in whatever combination."""
+    for source in sorted(TYPESCRIPT.glob("*.ts")):
+        pattern = rf"^export class {name}\b.*?^  constructor\((.*?)\) {{"
+        found = re.search(pattern, source.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+        if found:
+            kinds = [alias(kind) for kind in re.findall(r"\b[A-Z]\w+Options\b", found[1])]
+            return set().union(*(interface(kind) for kind in kinds))
+    raise AssertionError(f"no TypeScript class {name}")
+
+
+def alias(name: str) -> str:
+    """What a TypeScript type is another name of, or itself."""
+    for source in sorted(TYPESCRIPT.glob("*.ts")):
+        found = re.search(rf"^export type {name} = (\w+);", source.read_text("utf-8"), re.MULTILINE)
+        if found:
+            return found[1]
+    return name
 
 
 def core_words(source: str, pattern: str) -> set[str]:
@@ -92,6 +113,32 @@ def test_the_scheduler_options_are_the_same_but_for_what_a_language_has_of_its_o
     shared = interface("SchedulerOptions") - of_node
     assert python | {"backend", "clock"} == shared | {"backend", "clock"}
     assert documented("options.md") == JOB_OPTIONS | shared | of_node
+
+
+STORES = {
+    "MemoryBackend": "memory",
+    "SqliteBackend": "sqlite",
+    "PostgresBackend": "postgres",
+    "MySqlBackend": "mysql",
+    "RedisBackend": "redis",
+    "NatsBackend": "nats",
+    "RabbitMqBackend": "rabbitmq",
+}
+
+
+def test_these_are_all_stores() -> None:
+    backends = {name for name in anarchon.__all__ if name.endswith("Backend")}
+    assert backends - {"Backend", "NativeBackend", "SqlBackend"} == set(STORES)
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_store_takes_the_same_options_in_both_languages_and_its_page_tells_them(
+    name: str,
+) -> None:
+    python = {camel(option) for option in inspect.signature(getattr(anarchon, name)).parameters}
+    assert python == taken_by(name)
+    places = {"url", "path", "clock"}
+    assert documented(f"backends/{STORES[name]}.md") >= python - places
 
 
 def test_the_parts_of_retries_are_the_same() -> None:

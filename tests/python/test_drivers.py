@@ -1,5 +1,5 @@
 """SQL through the drivers that programs in Python have: DuckDB, of which the library knows nothing,
-and asyncpg, psycopg and SQLAlchemy on a real PostgreSQL."""
+asyncpg, psycopg and SQLAlchemy on a real PostgreSQL, and SQLAlchemy on a real MySQL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import os
 import secrets
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pytest
 import sqlalchemy
 from anarchon import (
     JobContext,
+    MySqlBackend,
     PostgresBackend,
     Scheduler,
     SqliteBackend,
@@ -378,3 +379,33 @@ async def test_clients_made_of_one_connection_take_turns(server: None) -> None:
         assert await passed_by(store, lambda: backend_of(clients[0]), **BRIEF) > 10
         opened = iter(clients)
         assert await passed_by(store, lambda: backend_of(next(opened)), **BRIEF) > 10
+
+
+# -- MySQL and MariaDB --
+
+MYSQL_URL = os.environ.get("ANARCHON_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/test")
+
+
+@pytest.fixture
+def mysql_engine() -> Iterator[sqlalchemy.Engine]:
+    """An engine on a server that is there; where it is not, the test is skipped, but in CI."""
+    engine = sqlalchemy.create_engine(f"mysql+pymysql://{MYSQL_URL.partition('://')[2]}")
+    try:
+        engine.connect().close()
+    except sqlalchemy.exc.OperationalError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no server: {error}")
+    yield engine
+    engine.dispose()
+
+
+async def test_an_engine_on_mysql_keeps_the_whole_contract(
+    mysql_engine: sqlalchemy.Engine,
+) -> None:
+    def open_backend() -> MySqlBackend:
+        return MySqlBackend(database=from_sqlalchemy(mysql_engine), namespace=NAMESPACE)
+
+    assert await passed_by("mysql over SQLAlchemy", open_backend, **WHOLE) > 50
+    with mysql_engine.begin() as connection:
+        assert connection.execute(sqlalchemy.text("SELECT 1")).scalar_one() == 1
