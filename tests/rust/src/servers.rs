@@ -2,6 +2,7 @@
 
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Where a kind of server is found unless a variable says otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +85,14 @@ impl Server {
         let address = (host.as_str(), port).to_socket_addrs().ok().and_then(|mut all| all.next());
         address.is_some_and(|address| std::net::TcpStream::connect(address).is_ok())
     }
+}
+
+/// Removes the queues and streams of a RabbitMQ whose names begin so, where we may: a stream does not
+/// go by itself.
+pub fn forget_rabbitmq(prefix: &str) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../forget-rabbitmq.sh");
+    let mut command = Command::new(script);
+    let _left = command.arg(prefix).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 /// Host and port of a URL.

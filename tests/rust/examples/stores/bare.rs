@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use anarchon_tests::servers::forget_rabbitmq;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::{self, stream};
@@ -199,6 +200,11 @@ impl Bare {
             for name in [BARE, PREFIX] {
                 // It may not be there.
                 let _gone = context.delete_stream(name).await;
+            }
+        }
+        if let Bare::RabbitMq { .. } = self {
+            for prefix in [BARE, PREFIX] {
+                forget_rabbitmq(&format!("{prefix}."));
             }
         }
         let Bare::Redis(conn) = self else { return self.text(DROP).await };

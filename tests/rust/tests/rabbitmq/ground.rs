@@ -1,12 +1,11 @@
 //! A server, and queues on it that belong to one test.
 
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anarchon::backend::contract::Backend;
 use anarchon::backends::rabbitmq::{RabbitMqBackend, RabbitMqOptions};
-use anarchon_tests::servers::RABBITMQ;
+use anarchon_tests::servers::{RABBITMQ, forget_rabbitmq};
 
 /// A number that no other test of this process has.
 pub fn next_number() -> u32 {
@@ -50,12 +49,7 @@ impl Ground {
 impl Drop for Ground {
     /// Removes what the test has left, where we may. Claims expire by themselves.
     fn drop(&mut self) {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../forget-rabbitmq.sh");
-        let _left = Command::new(script)
-            .arg(format!("{}.", self.options.prefix))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
+        forget_rabbitmq(&format!("{}.", self.options.prefix));
     }
 }
 
