@@ -51,6 +51,7 @@ def rows_of_stores() -> Iterator[Row]:
         "round trips of a loser",
         "round trips of an end",
         "round trips of an idle fleet of 3 in 15 s",
+        "pings by the clients of an idle fleet of 3 in 15 s",
     ):
         # What a store has no figure of is left out of the table.
         for store in STORES:

@@ -12,7 +12,7 @@ use anarchon::scheduler::{
 use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
-use crate::store::Store;
+use crate::store::{Client, Store};
 use crate::{now_ms, tell};
 
 const HOUR: f64 = 3_600_000.0;
@@ -39,6 +39,14 @@ fn replica(url: &str, number: usize, far: i64) -> Scheduler {
     replica
 }
 
+/// The client of NATS asks now and then by itself whether its server is still there.
+fn whose(store: &Store) -> &'static str {
+    match store.client {
+        Client::Nats => "pings by the clients of an idle fleet of 3 in 15 s",
+        _ => "round trips of an idle fleet of 3 in 15 s",
+    }
+}
+
 /// Three replicas with a hundred jobs, none of which is due.
 async fn idle(store: &Store) {
     let Some((proxy, url)) = store.through_proxy().await else { return };
@@ -57,7 +65,7 @@ async fn idle(store: &Store) {
     }
     tokio::time::sleep(QUIET).await;
     let trips = (proxy.turns() - before) as f64;
-    tell(&format!("{}: round trips of an idle fleet of 3 in 15 s", store.name), trips, "");
+    tell(&format!("{}: {}", store.name, whose(store)), trips, "");
     for replica in &replicas {
         replica.stop(None).await.expect("stops");
     }

@@ -1,5 +1,7 @@
 //! Many jobs at once, and what an idle fleet asks of its store.
 
+mod hours;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +19,7 @@ use anarchon::scheduler::{
 };
 use anarchon::testing::ManualClock;
 use anarchon::testing::manual_clock::START_MS;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
@@ -73,6 +75,10 @@ impl Fleet {
     }
 
     fn hourly(&self, count: usize, offset_ms: i64) {
+        self.jobs(count, "1h", &json!({ "jitterMs": 0, "offsetMs": offset_ms }));
+    }
+
+    fn jobs(&self, count: usize, interval: &str, options: &Value) {
         for scheduler in &self.schedulers {
             for number in 0..count {
                 let ran = self.ran.clone();
@@ -85,11 +91,10 @@ impl Fleet {
                         HandlerEnd::Returned(None)
                     }
                 };
-                let options = json!({ "jitterMs": 0, "offsetMs": offset_ms });
                 let options = options.as_object().expect("an object");
                 let job = JobDefinition {
                     name: format!("job-{number}"),
-                    when: When::Every(json!("1h")),
+                    when: When::Every(json!(interval)),
                     options: JobOptions::from_json(options, Naming::Camel).expect("options"),
                     handler: Arc::new(handler),
                 };
