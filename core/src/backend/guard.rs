@@ -14,6 +14,7 @@ use crate::backend::contract::{
     Backend, ClaimInput, ClaimOutcome, Finish, Heartbeat, JobLimits, OutcomeKind, RunClaim,
     RunRecord, RunStore, StoredResult, Survey,
 };
+use crate::backend::patience::Patience;
 use crate::clock::{Clock, sleep_for};
 use crate::error::{Error, Result};
 use crate::lease::hold::call_deadline;
@@ -24,6 +25,8 @@ use crate::lease::model::{MissedRange, RunKey, Status};
 pub struct Guard {
     backend: Arc<dyn Backend>,
     clock: Arc<dyn Clock>,
+    claims: Arc<Patience>,
+    heartbeats: Arc<Patience>,
 }
 
 /// At most so many calls travel as one.
@@ -35,7 +38,7 @@ const SURVEYED_RECORDS: usize = 1_000;
 impl Guard {
     /// A guarded backend.
     pub fn new(backend: Arc<dyn Backend>, clock: Arc<dyn Clock>) -> Guard {
-        Guard { backend, clock }
+        Guard { backend, clock, claims: Arc::default(), heartbeats: Arc::default() }
     }
 
     /// The backend itself.
@@ -99,6 +102,23 @@ impl Guard {
         }
     }
 
+    /// A call about leases, the shortest of them `lease_ms` long: how long it may take depends on
+    /// how long those before it took.
+    async fn about_leases<T, F: Future<Output = T>>(
+        &self,
+        patience: &Patience,
+        lease_ms: Option<i64>,
+        call: impl FnOnce(i64) -> F,
+    ) -> T {
+        let (sent, deadline) = (self.clock.mono_ms(), patience.deadline(lease_ms));
+        let answer = call(deadline).await;
+        match self.clock.mono_ms() - sent {
+            took if took >= deadline => patience.silent(),
+            took => patience.answered(lease_ms, took),
+        }
+        answer
+    }
+
     fn member(&self, member: &str) -> String {
         format!("backend {:?}, {member}", self.backend.name())
     }
@@ -119,7 +139,8 @@ impl Guard {
     pub async fn claim_runs(&self, claims: &[RunClaim]) -> Vec<Result<ClaimOutcome>> {
         let shortest = claims.iter().filter_map(|claim| claim.input.lease_ms).min();
         let calls = self.runs().claim_all(claims);
-        self.call_all("runs.claim", call_deadline(shortest), claims.len(), calls).await
+        let ask = |deadline| self.call_all("runs.claim", deadline, claims.len(), calls);
+        self.about_leases(&self.claims, shortest, ask).await
     }
 
     /// Claims without leases, as the same outcomes.
@@ -136,12 +157,15 @@ impl Guard {
 
     /// Starts a manual run: `won` with the slot used, `overlap`, `late`, `done` or `running`.
     pub async fn claim_manual(&self, input: &ClaimInput) -> Result<ClaimOutcome> {
-        let deadline = call_deadline(input.lease_ms);
         match self.backend.runs().filter(|runs| runs.has_claim_manual()) {
-            Some(runs) => self.call("runs.claimManual", deadline, runs.claim_manual(input)).await,
+            Some(runs) => {
+                let call = runs.claim_manual(input);
+                let ask = |deadline| self.call("runs.claimManual", deadline, call);
+                self.about_leases(&self.claims, input.lease_ms, ask).await
+            }
             None => {
                 let call = self.backend.record_manual_run(input);
-                let slot = self.call("recordManualRun", deadline, call).await?;
+                let slot = self.call("recordManualRun", call_deadline(None), call).await?;
                 let slot = Some(slot.unwrap_or(input.slot));
                 Ok(ClaimOutcome { slot, ..ClaimOutcome::of(OutcomeKind::Won) })
             }
@@ -157,7 +181,8 @@ impl Guard {
     pub async fn heartbeats(&self, beats: &[Heartbeat]) -> Vec<Result<bool>> {
         let shortest = beats.iter().map(|beat| beat.lease_ms).min();
         let calls = self.runs().heartbeat_all(beats);
-        self.call_all("runs.heartbeat", call_deadline(shortest), beats.len(), calls).await
+        let ask = |deadline| self.call_all("runs.heartbeat", deadline, beats.len(), calls);
+        self.about_leases(&self.heartbeats, shortest, ask).await
     }
 
     /// Ends runs that are held under a lease.

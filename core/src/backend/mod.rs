@@ -3,4 +3,5 @@
 pub mod contract;
 pub mod guard;
 pub mod history;
+mod patience;
 pub mod shared;

@@ -23,7 +23,8 @@ pub const fn heartbeat_every(lease_ms: i64) -> i64 {
     lease_ms / 3
 }
 
-/// How long a single call to the store may take (ms): 5 s, at most a sixth of the lease.
+/// How long a single call to the store may take (ms): 5 s, at most a sixth of the lease. (One about a
+/// lease may take up to three times as long where those before it got no answer.)
 pub const fn call_deadline(lease_ms: Option<i64>) -> i64 {
     match lease_ms {
         Some(lease_ms) if lease_ms / 6 < 5_000 => lease_ms / 6,

@@ -30,6 +30,8 @@ pub struct Faults {
     pub duplicate: u16,
     /// A message takes up to [`Faults::long_ms`] instead of [`Faults::short_ms`].
     pub delay: u16,
+    /// How long every message takes at least (ms).
+    pub least_ms: i64,
     /// The usual longest way of a message (ms).
     pub short_ms: i64,
     /// The unusual longest way of a message (ms).
@@ -108,7 +110,10 @@ impl Chaos {
         let duplicate = chance(faults.duplicate);
         let error = chance(500);
         let (there, back) = (chance(faults.delay), chance(faults.delay));
-        let mut within = |long| rng.i64(0..=if long { faults.long_ms } else { faults.short_ms });
+        let mut within = |long| {
+            let most = if long { faults.long_ms } else { faults.short_ms };
+            rng.i64(faults.least_ms..=most.max(faults.least_ms))
+        };
         let (there_ms, back_ms) = (within(there), within(back));
         let again_after_ms = duplicate.then(|| within(true));
         Fate { there_ms, back_ms, request_lost, reply_lost, again_after_ms, error }

@@ -134,6 +134,31 @@ async fn l03_a_store_that_is_away_for_one_heartbeat_costs_no_run() {
     assert!(fleet.told(&process, "leaseLost").is_empty());
 }
 
+/// A quarter of the lease for the way there and back: longer than a call may take at first.
+fn late_answers() -> Faults {
+    Faults { least_ms: 1_500, short_ms: 1_500, ..Faults::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_answers_late_is_waited_for_and_no_run_is_taken_from_its_holder() {
+    let fleet = Processes::at(at(9, 59, 50));
+    let processes = [fleet.process("A", 0), fleet.process("B", 0)];
+    for process in &processes {
+        let options = json!({ "jitterMs": 0, "leaseMs": 12_000 });
+        fleet.job(process, "long", cron("* * * * *"), &options, 50_000);
+        process.network.set_faults(late_answers());
+        fleet.start(process).await;
+    }
+    fleet.advance(10 * MINUTE).await;
+    let records = fleet.records("long").await;
+    assert_eq!(records.len(), 10, "{records:?}");
+    assert!(records.iter().all(|run| run.attempt == Some(1)), "{records:?}");
+    assert_eq!(fleet.runs().len(), 10, "each was started once");
+    for process in &processes {
+        assert!(fleet.told(process, "leaseLost").is_empty());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn l03_a_renewal_that_is_refused_ends_that_run_alone() {
     let fleet = Processes::at(at(9, 59, 59));

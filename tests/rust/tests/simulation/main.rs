@@ -76,7 +76,7 @@ fn first_failing(focus: Focus, count: u64) -> Option<String> {
 
 /// A mend, where its absence shows best, and after how many seeds at the latest.
 const MENDS: [(Mend, Focus, u64); 9] = [
-    (Mend::F01, Focus::Outages, 30),
+    (Mend::F01, Focus::Outages, 130),
     (Mend::F02, Focus::Deploys, 20),
     (Mend::F08, Focus::Deploys, 50),
     (Mend::F10, Focus::Pauses, 10),

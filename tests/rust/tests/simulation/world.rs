@@ -33,6 +33,7 @@ const HEALTHY: Faults = Faults {
     lose_reply: 0,
     duplicate: 0,
     delay: 0,
+    least_ms: 0,
     short_ms: 5,
     long_ms: 5,
     cut_off: false,
