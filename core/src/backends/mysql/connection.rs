@@ -1,16 +1,24 @@
 //! One connection: statements in, rows and counts out.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Executor, Row as _, ValueRef};
+use sqlx::mysql::{
+    MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlQueryResult, MySqlRow,
+};
+use sqlx::{
+    Arguments, AssertSqlSafe, ConnectOptions, Connection, Either, Executor, Row as _, TypeInfo,
+    ValueRef,
+};
 
-use super::errors::sorted;
+use super::errors::{is_unprepared, sorted};
 use super::literals;
 use super::options::MySqlOptions;
 use crate::backends::sql::pool::{Connect, Failure, Fate, Talk};
 use crate::backends::sql::{Row, ServerOptions, SqlValue};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 
 /// How connections are made.
 pub(super) struct Connector {
@@ -18,6 +26,8 @@ pub(super) struct Connector {
     server: ServerOptions,
     /// What a new connection is told first.
     session: String,
+    /// Whether nothing is prepared: as the options say, or because it turned out not to work.
+    unprepared: Arc<AtomicBool>,
 }
 
 impl Connector {
@@ -31,7 +41,12 @@ impl Connector {
              SESSION autocommit = 1, SESSION default_storage_engine = InnoDB, \
              SESSION innodb_lock_wait_timeout = {patience_s}, NAMES utf8mb4"
         );
-        Connector { driver: options.driver(), server: options.server.clone(), session }
+        Connector {
+            driver: options.driver(),
+            server: options.server.clone(),
+            session,
+            unprepared: Arc::new(AtomicBool::new(options.server.statement_cache == 0)),
+        }
     }
 }
 
@@ -42,7 +57,8 @@ impl Connect for Connector {
     async fn connect(&self) -> Result<Conn> {
         let inner = self.driver.connect().await;
         let inner = inner.map_err(|error| sorted(&error, &self.server).error)?;
-        let mut conn = Conn { inner, server: self.server.clone() };
+        let (server, unprepared) = (self.server.clone(), self.unprepared.clone());
+        let mut conn = Conn { inner, server, unprepared };
         conn.talk(&self.session, &[]).await.map_err(|failure| failure.error)?;
         Ok(conn)
     }
@@ -57,50 +73,121 @@ impl Connect for Connector {
 pub(super) struct Conn {
     inner: MySqlConnection,
     server: ServerOptions,
+    unprepared: Arc<AtomicBool>,
 }
 
 impl Conn {
     /// Sends several statements as one text, in one round trip: how many rows each changed.
     pub(super) async fn run_all(&mut self, text: &str) -> Result<Vec<u64>, Failure> {
-        let answer = self.parts(text.to_owned()).await?;
+        let answer = self.text(text.to_owned()).await?;
         Ok(answer.1)
     }
 
-    async fn parts(&mut self, text: String) -> Result<(Vec<Row>, Vec<u64>), Failure> {
-        let (mut rows, mut changed) = (Vec::new(), Vec::new());
-        let mut parts = self.inner.fetch_many(sqlx::raw_sql(AssertSqlSafe(text)));
-        loop {
-            match parts.try_next().await {
-                Ok(Some(Either::Left(done))) => changed.push(done.rows_affected()),
-                Ok(Some(Either::Right(row))) => {
-                    rows.push(read(&row).map_err(|error| sorted(&error, &self.server))?);
+    async fn text(&mut self, text: String) -> Result<Answer, Failure> {
+        let answer = collect(self.inner.fetch_many(sqlx::raw_sql(AssertSqlSafe(text)))).await;
+        answer.map_err(|error| sorted(&error, &self.server))
+    }
+
+    /// The answer of a statement that is prepared once; `None` if that was refused, and so nothing
+    /// was done.
+    async fn prepared(
+        &mut self,
+        sql: &str,
+        params: &[SqlValue],
+    ) -> Result<Option<Answer>, Failure> {
+        let arguments = arguments(params).map_err(usable)?;
+        let query = sqlx::query_with(AssertSqlSafe(sql), arguments);
+        match collect(self.inner.fetch_many(query)).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if is_unprepared(&error) => {
+                if !self.unprepared.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        "MySQL does not keep prepared statements ({error}), as behind a proxy that \
+                         gives each transaction another connection; none is prepared from now on. \
+                         Set statementCache=0 to begin so"
+                    );
                 }
-                Ok(None) => return Ok((rows, changed)),
-                Err(error) => return Err(sorted(&error, &self.server)),
+                Ok(None)
             }
+            Err(error) => Err(sorted(&error, &self.server)),
         }
     }
 }
 
 #[async_trait]
 impl Talk for Conn {
-    /// Always one round trip: nothing is prepared.
+    /// One round trip, but for the first time that a statement is prepared. One without parameters
+    /// goes as a text.
     async fn talk(&mut self, sql: &str, params: &[SqlValue]) -> Result<Vec<Row>, Failure> {
+        let may_be = !params.is_empty() && !self.unprepared.load(Ordering::Relaxed);
+        if may_be && let Some((rows, _)) = self.prepared(sql, params).await? {
+            return Ok(rows);
+        }
         let mut text = String::with_capacity(sql.len() + params.len() * 16);
-        let written = literals::inline(&mut text, sql, params);
-        written.map_err(|error| Failure { error, conn: Fate::Usable })?;
-        Ok(self.parts(text).await?.0)
+        literals::inline(&mut text, sql, params).map_err(usable)?;
+        Ok(self.text(text).await?.0)
     }
 }
 
-/// A number comes as its digits, which the engine reads.
+fn usable(error: Error) -> Failure {
+    Failure { error, conn: Fate::Usable }
+}
+
+/// All rows, and how many each statement changed.
+type Answer = (Vec<Row>, Vec<u64>);
+
+async fn collect<S>(mut parts: S) -> sqlx::Result<Answer>
+where
+    S: futures_util::Stream<Item = sqlx::Result<Either<MySqlQueryResult, MySqlRow>>> + Unpin,
+{
+    let (mut rows, mut changed) = (Vec::new(), Vec::new());
+    while let Some(part) = parts.try_next().await? {
+        match part {
+            Either::Left(done) => changed.push(done.rows_affected()),
+            Either::Right(row) => rows.push(read(&row)?),
+        }
+    }
+    Ok((rows, changed))
+}
+
+/// Text goes as its bytes: so no character set of the session can change what it means.
+fn arguments(params: &[SqlValue]) -> Result<MySqlArguments> {
+    let mut arguments = MySqlArguments::default();
+    for param in params {
+        let added = match param {
+            SqlValue::Null => arguments.add(None::<i64>),
+            SqlValue::Int(number) => arguments.add(*number),
+            SqlValue::Bool(truth) => arguments.add(i64::from(*truth)),
+            SqlValue::Text(text) => arguments.add(text.as_bytes()),
+            SqlValue::Real(_) | SqlValue::Bytes(_) => Err("it is never sent".into()),
+        };
+        added.map_err(|error| {
+            let what = format!("the parameter {param:?} cannot be sent to MySQL: {error}");
+            Error::new(Code::BackendRefused, what)
+        })?;
+    }
+    Ok(arguments)
+}
+
 fn read(row: &MySqlRow) -> sqlx::Result<Row> {
     let mut values = Vec::with_capacity(row.len());
     for index in 0..row.len() {
-        values.push(match row.try_get_raw(index)?.is_null() {
-            true => SqlValue::Null,
-            false => SqlValue::Bytes(row.try_get_unchecked(index)?),
-        });
+        values.push(value(row, index)?);
     }
     Ok(Row::in_order(values))
+}
+
+/// A number comes as its digits in the answer to a text, else in binary: the driver reads both.
+fn value(row: &MySqlRow, index: usize) -> sqlx::Result<SqlValue> {
+    let raw = row.try_get_raw(index)?;
+    if raw.is_null() {
+        return Ok(SqlValue::Null);
+    }
+    let kind = raw.type_info();
+    Ok(match kind.name().trim_end_matches(" UNSIGNED") {
+        "BIGINT" | "INT" | "MEDIUMINT" | "SMALLINT" | "TINYINT" | "BOOLEAN" => {
+            SqlValue::Int(row.try_get_unchecked(index)?)
+        }
+        _ => SqlValue::Bytes(row.try_get_unchecked(index)?),
+    })
 }

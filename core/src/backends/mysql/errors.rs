@@ -8,13 +8,27 @@ use crate::error::{Code, Error};
 
 /// The error of a statement or of connecting.
 pub(super) fn sorted(error: &sqlx::Error, server: &ServerOptions) -> Failure {
-    let said = error.as_database_error();
-    match said.and_then(|said| said.try_downcast_ref::<MySqlDatabaseError>()) {
-        Some(said) => {
-            database(said.number(), &server.without_user(said.message()), &server.place())
-        }
+    match number(error) {
+        Some((number, message)) => database(number, &server.without_user(message), &server.place()),
         None => driver(error, server),
     }
+}
+
+/// Whether a statement was not run because it is not prepared: a proxy gave the transaction another
+/// connection, or the server prepares no more.
+pub(super) fn is_unprepared(error: &sqlx::Error) -> bool {
+    /// "Unknown prepared statement handler".
+    const UNKNOWN: u16 = 1243;
+    /// "This command is not supported in the prepared statement protocol yet".
+    const UNSUPPORTED: u16 = 1295;
+    /// "Can't create more than max_prepared_stmt_count statements".
+    const TOO_MANY: u16 = 1461;
+    matches!(number(error), Some((UNKNOWN | UNSUPPORTED | TOO_MANY, _)))
+}
+
+fn number(error: &sqlx::Error) -> Option<(u16, &str)> {
+    let said = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
+    Some((said.number(), said.message()))
 }
 
 fn database(number: u16, message: &str, place: &str) -> Failure {

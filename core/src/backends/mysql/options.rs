@@ -73,7 +73,7 @@ impl MySqlOptions {
             .timezone(None)
             .set_names(false)
             .charset("utf8mb4")
-            .statement_cache_capacity(0)
+            .statement_cache_capacity(self.server.statement_cache)
             .disable_statement_logging();
         for_driver!(options, &self.server, ssl_mode, ssl_ca)
     }

@@ -215,12 +215,9 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
         let mut params: Vec<SqlValue> = self.of_jobs(jobs, lead).collect();
         if scope.runs.by_slot() {
             let slot = |i: usize| slots.get(i).or(slots.last()).copied().unwrap_or(0);
-            let slots = (0..slot_count).map(|i| SqlValue::Int(slot(i)));
+            params.extend((0..slot_count).map(|i| SqlValue::Int(slot(i))));
             if scope.runs == Runs::OfSlotsAndOpen && lead == 1 {
-                let job = params.clone();
-                params = [&job, &job, slots.collect::<Vec<_>>().as_slice(), &job].concat();
-            } else {
-                params.extend(slots);
+                params.extend_from_within(..);
             }
         }
         let rows = live.client.all_in(lane, &sql, &params).await?;

@@ -151,24 +151,34 @@ pub(super) fn read_rows(scope: Scope, rows: Vec<Row>) -> Result<Read> {
     let columns = scope.columns();
     let mut now = None;
     let mut jobs: HashMap<String, Loaded> = HashMap::new();
+    let mut without_header = Vec::new();
     for row in rows {
         let values = row.into_order(&columns)?;
         let mut cells = Cells::new(&columns, &values);
-        now = Some(cells.whole()?);
+        now = cells.optional_whole()?.or(now);
         if values[1].is_null() {
+            continue;
+        }
+        if values[2].is_null() {
+            without_header.push(values);
             continue;
         }
         let job = cells.text()?;
         match jobs.get_mut(job.as_ref()) {
-            Some(loaded) => {
-                cells.skip(super::schema::JOB_COLUMNS.len() + usize::from(scope.missed));
-                read_run_into(loaded, scope, &mut cells)?;
-            }
+            Some(loaded) => read_run_into(loaded, scope, &mut cells.behind_header(scope))?,
             None => {
                 let mut loaded = read_header(scope, &mut cells)?;
                 read_run_into(&mut loaded, scope, &mut cells)?;
                 jobs.insert(job.into_owned(), loaded);
             }
+        }
+    }
+    // In whichever order the rows came.
+    for values in without_header {
+        let mut cells = Cells::new(&columns, &values);
+        cells.skip(1);
+        if let Some(loaded) = jobs.get_mut(cells.text()?.as_ref()) {
+            read_run_into(loaded, scope, &mut cells.behind_header(scope))?;
         }
     }
     if scope.runs == Runs::All {
@@ -288,6 +298,12 @@ impl<'a> Cells<'a> {
 
     fn skip(&mut self, count: usize) {
         self.next += count;
+    }
+
+    /// The cells of the run, after those of the job, the first of which has been read.
+    fn behind_header(mut self, scope: Scope) -> Self {
+        self.skip(super::schema::JOB_COLUMNS.len() + usize::from(scope.missed));
+        self
     }
 
     fn take<T>(

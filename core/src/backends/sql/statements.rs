@@ -1,6 +1,7 @@
 //! The texts of all statements, made once per open store.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::dialect::SqlDialect;
@@ -149,7 +150,8 @@ impl Statements {
     /// One unlocked statement that brings the header of `jobs` jobs, the runs of the scope, and
     /// the store's clock: at least one row, also if no job is there. Its parameters are the
     /// namespace and the jobs, and where the scope is by slot the slots; for one job with slots and
-    /// open runs the namespace and the job stand before the slots and behind them once more.
+    /// open runs all of them twice, and an open run that is of none of the slots is then a row
+    /// without a header.
     pub(super) fn read(&self, scope: Scope, jobs: usize, slots: usize) -> Arc<str> {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || self.dialect.placeholders(&self.read_text(scope, jobs, slots)).into();
@@ -159,43 +161,44 @@ impl Statements {
     fn read_text(&self, scope: Scope, jobs: usize, slots: usize) -> String {
         let mut columns = vec![format!("{} AS now_ms", self.dialect.now_ms())];
         columns.push("j.job AS job".to_owned());
-        let missed = scope.missed.then_some("missed");
-        columns.extend(JOB_COLUMNS.into_iter().chain(missed).map(|c| format!("j.{c} AS {c}")));
-        let slot = match slots {
-            1 => "slot = ?".to_owned(),
-            _ => format!("slot IN ({})", vec!["?"; slots].join(", ")),
-        };
-        let job = match jobs {
-            1 => "job = ?".to_owned(),
-            _ => format!("job IN ({})", vec!["?"; jobs].join(", ")),
-        };
+        let of_job = JOB_COLUMNS.into_iter().chain(scope.missed.then_some("missed"));
+        let mut nothing = vec!["NULL AS now_ms".to_owned(), "r.job AS job".to_owned()];
+        nothing.extend(of_job.clone().map(|column| format!("NULL AS {column}")));
+        columns.extend(of_job.map(|column| format!("j.{column} AS {column}")));
+        let of_run = RUN_COLUMNS.map(|(name, alias)| format!("r.{name} AS {alias}"));
+        let slot = one_of("slot", slots);
+        let job = one_of("job", jobs);
         if scope.runs != Runs::None {
-            columns.extend(RUN_COLUMNS.map(|(name, alias)| format!("r.{name} AS {alias}")));
+            columns.extend(of_run.clone());
         }
-        let runs = &self.tables.runs;
+        let Tables { jobs: of_jobs, runs, .. } = &self.tables;
         let of_job = format!("LEFT JOIN {runs} r ON r.namespace = j.namespace AND r.job = j.job");
+        // Of one job both are looked up, however many records it has: a database that reads rows
+        // of two kinds in one condition reads all, and one that joins two reads in one writes
+        // them down first. Of many the other way to write it is the faster one.
+        let apart = scope.runs == Runs::OfSlotsAndOpen && jobs == 1;
         let join = match scope.runs {
             Runs::None => String::new(),
             Runs::OfSlots => format!("{of_job} AND r.{slot}"),
-            // Of one job both are looked up, however many records it has. Of many the other way
-            // to write it is the faster one.
-            Runs::OfSlotsAndOpen if jobs == 1 => {
-                let names = RUN_COLUMNS.map(|(name, _)| name).join(", ");
-                let part = format!("SELECT job, {names} FROM {runs} WHERE namespace = ? AND {job}");
-                format!(
-                    "LEFT JOIN ({part} AND {slot} UNION ALL {part} AND status IS NULL) r \
-                     ON r.job = j.job"
-                )
-            }
+            Runs::OfSlotsAndOpen if apart => format!("{of_job} AND r.{slot}"),
             Runs::OfSlotsAndOpen => format!("{of_job} AND (r.{slot} OR r.status IS NULL)"),
             Runs::Open => format!("{of_job} AND r.status IS NULL"),
             Runs::All => of_job,
         };
-        let text = format!(
-            "SELECT {} FROM (SELECT 1 AS here) o LEFT JOIN {} j ON j.namespace = ? AND j.{job} {join}",
-            columns.join(", "),
-            self.tables.jobs,
+        let mut text = format!(
+            "SELECT {} FROM (SELECT 1 AS here) o LEFT JOIN {of_jobs} j \
+             ON j.namespace = ? AND j.{job} {join}",
+            columns.join(", ")
         );
+        if apart {
+            nothing.extend(of_run);
+            let _infallible = write!(
+                text,
+                " UNION ALL SELECT {} FROM {runs} r WHERE r.namespace = ? AND r.{job} \
+                 AND r.status IS NULL AND NOT (r.{slot})",
+                nothing.join(", ")
+            );
+        }
         text.trim_end().to_owned()
     }
 
@@ -267,6 +270,14 @@ impl Statements {
             self.dialect.placeholders(text.trim_end()).into()
         };
         stamps.entry(jobs).or_insert_with(make).clone()
+    }
+}
+
+/// The condition that a column holds one of so many parameters.
+fn one_of(column: &str, count: usize) -> String {
+    match count {
+        1 => format!("{column} = ?"),
+        _ => format!("{column} IN ({})", vec!["?"; count].join(", ")),
     }
 }
 

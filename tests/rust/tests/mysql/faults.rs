@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
-use anarchon::backends::mysql::MySqlBackend;
+use anarchon::backends::mysql::{MySqlBackend, MySqlOptions};
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::error::Code;
+use anarchon::lease::model::Status;
 use anarchon::random::Random;
+use anarchon_tests::certificates::Certificates;
 use anarchon_tests::faults::{self, kind};
 use anarchon_tests::inputs::{claim, limits};
-use sqlx::Row;
+use anarchon_tests::private::Private;
 use sqlx::mysql::MySqlConnection;
+use sqlx::{Connection, Row};
 
 use crate::store::{Database, execute, opened};
 
@@ -130,4 +133,22 @@ async fn no_error_shows_who_asked() {
     options.server.password = Some("hidden".to_owned());
     let store = MySqlBackend::with_options(options.clone()).expect("allowed");
     faults::no_error_shows_who_asked(&store, &options).await;
+}
+
+/// A server that prepares no more statements is asked with texts, which is noticed at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_statement_can_be_prepared_all_goes_as_text() {
+    let Some(made) = Certificates::make() else { return };
+    let Some(server) = Private::mariadb_with_tls(&made).await else { return };
+    let url = format!("mysql://root@127.0.0.1:{}/jobs", server.port);
+    let options = MySqlOptions::from_url(&url).expect("a URL");
+    let store = opened(options.clone()).await;
+    assert_eq!(kind(&store, "job", 1, "one").await, OutcomeKind::Won);
+    let mut root = MySqlConnection::connect(&url).await.expect("lets the test in");
+    execute(&mut root, "SET GLOBAL max_prepared_stmt_count = 0").await.expect("root may");
+    let ended = store.finish("job", 1, "one", Status::Succeeded, None).await;
+    assert!(ended.expect("answers"), "what the first of its kind has not prepared goes as text");
+    let later = opened(options).await;
+    assert_eq!(kind(&later, "job", 2, "one").await, OutcomeKind::Won);
+    assert_eq!(kind(&store, "job", 2, "two").await, OutcomeKind::Running);
 }

@@ -58,6 +58,7 @@ async fn random_histories_are_answered_and_stored_as_by_the_reference() {
         let clock = ManualClock::default();
         let mut options = database.options();
         options.server.clock = Some(Arc::new(clock.clone()));
+        options.server.statement_cache = if seed % 2 == 0 { 0 } else { 100 };
         let store = opened(options).await;
         histories::play(seed, 150, &store, stored, &clock).await;
         store.close().await.expect("closes");
@@ -69,6 +70,10 @@ async fn random_histories_are_answered_and_stored_as_by_the_reference() {
 async fn s08_two_different_names_never_share_a_slot() {
     let Some(database) = Database::new().await else { return };
     words::names_never_share(&database.open().await).await;
+    let mut options = database.options();
+    options.server.statement_cache = 0;
+    options.server.namespace = "unprepared".to_owned();
+    words::names_never_share(&opened(options).await).await;
 }
 
 /// K10: past 2038, where a `TIMESTAMP` ends.

@@ -13,14 +13,20 @@ async fn claim_of(store: &MySqlBackend, slot: i64, token: &str) -> OutcomeKind {
 }
 
 /// The read, the whole change as one text, the commit.
-#[tokio::test]
-async fn a_winner_costs_three_and_a_loser_one() {
+async fn counted(statement_cache: usize) {
     let Some(database) = Database::new().await else { return };
     let proxy = database.proxy().await;
-    let store = opened(database.options_through(&proxy)).await;
+    let mut options = database.options_through(&proxy);
+    options.server.statement_cache = statement_cache;
+    let store = opened(options).await;
     store.prepare_job(&limits("job")).await.expect("registers");
-    // Opens the connection of the heartbeats.
-    assert!(!store.heartbeat("job", 7, "nobody", 30_000).await.expect("answers"));
+    // What is prepared is prepared once.
+    for slot in 1..=2 {
+        assert_eq!(claim_of(&store, slot, "warm").await, OutcomeKind::Won);
+        assert!(store.heartbeat("job", slot, "warm", 30_000).await.expect("answers"));
+        let ended = store.finish("job", slot, "warm", Status::Succeeded, None).await;
+        assert!(ended.expect("answers"));
+    }
     let won = proxy.trips(claim_of(&store, 7, "winner")).await;
     let lost = proxy.trips(claim_of(&store, 7, "loser")).await;
     assert_eq!(Some((won, lost)), page::row("MySQL, MariaDB").trips, "a winner and a loser");
@@ -36,6 +42,16 @@ async fn a_winner_costs_three_and_a_loser_one() {
     });
     let together = together.await;
     assert!(together <= 10, "500 claims took {together} round trips");
+}
+
+#[tokio::test]
+async fn a_winner_costs_three_and_a_loser_one() {
+    counted(100).await;
+}
+
+#[tokio::test]
+async fn it_is_the_same_with_nothing_prepared() {
+    counted(0).await;
 }
 
 #[tokio::test]
