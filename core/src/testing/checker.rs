@@ -75,10 +75,15 @@ struct Checker {
     crashed: bool,
 }
 
+/// How long messages that were sent through a bad network go on arriving after it is a good one: the
+/// way there, a duplicate, and the way back, of 4 s at most each.
+const STRAGGLERS_MS: i64 = 12_000;
+
 #[derive(Default)]
 struct Instance {
     paused: bool,
-    lossy: bool,
+    /// Until when messages of a bad network may still be on their way (ms).
+    lossy_until: i64,
     /// Crashed, or told to stop.
     gone: bool,
     /// Superseded work that must be cancelled at this instant, for the process goes on (ms).
@@ -120,7 +125,8 @@ impl Checker {
             What::Executed { job, call, answer, state } => {
                 let stepped = self.stepped;
                 let holder = self.instances.get(&instance);
-                let excused = holder.is_some_and(|seen| seen.lossy || seen.paused || seen.gone);
+                let excused = holder
+                    .is_some_and(|seen| one.at <= seen.lossy_until || seen.paused || seen.gone);
                 let paused = self.instances.iter().filter(|(_, seen)| seen.paused);
                 let idle: BTreeSet<String> = paused.map(|(name, _)| name.clone()).collect();
                 let job = self.jobs.entry(job.clone()).or_default();
@@ -159,7 +165,8 @@ impl Checker {
             }
             What::Lossy(lossy) => {
                 self.excuse(&instance);
-                self.instance(&instance).lossy = *lossy;
+                self.instance(&instance).lossy_until =
+                    if *lossy { i64::MAX } else { one.at + STRAGGLERS_MS };
             }
             What::Stopping => {
                 self.excuse(&instance);

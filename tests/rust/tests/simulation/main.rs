@@ -80,7 +80,7 @@ const MENDS: [(Mend, Focus, u64); 9] = [
     (Mend::F02, Focus::Deploys, 20),
     (Mend::F08, Focus::Deploys, 50),
     (Mend::F10, Focus::Pauses, 10),
-    (Mend::F13, Focus::Duplicates, 20),
+    (Mend::F13, Focus::Duplicates, 70),
     (Mend::F19, Focus::SetBack, 40),
     (Mend::G03, Focus::Disagreement, 40),
     (Mend::T01, Focus::Mixed, 10),
