@@ -188,7 +188,7 @@ pub(super) async fn server(options: &NatsOptions, link: &Link, is_reader: bool) 
 fn source(options: &NatsOptions, info: &StreamInfo) -> Source {
     match (&options.clock, info.ts) {
         (Some(clock), _) => Source::Given(clock.clone()),
-        (None, Some(_)) => Source::Told,
+        (None, Some(_)) => Source::told(),
         (None, None) => Source::measured(),
     }
 }

@@ -32,6 +32,8 @@ type Changes = u64;
 pub(super) struct Link {
     pub(super) client: Client,
     changes: watch::Receiver<Changes>,
+    /// How often a connection of the store was lost.
+    losses: Arc<AtomicU64>,
     /// What the server complained about last.
     complaint: Arc<Mutex<Option<String>>>,
     options: Arc<NatsOptions>,
@@ -43,13 +45,13 @@ impl Link {
     /// # Errors
     /// `BACKEND_UNAVAILABLE` if no server can be reached, `BACKEND_REFUSED` if it does not let us
     /// in, `INVALID_OPTION` for files that cannot be read.
-    pub(super) async fn open(options: &Arc<NatsOptions>) -> Result<Link> {
+    async fn open(options: &Arc<NatsOptions>, losses: &Arc<AtomicU64>) -> Result<Link> {
         let (told, changes) = watch::channel(0);
         let complaint: Arc<Mutex<Option<String>>> = Arc::default();
-        let into = complaint.clone();
+        let (into, lost, losses) = (complaint.clone(), losses.clone(), losses.clone());
         let told = Arc::new(told);
         let connect = connect_options(options)?.event_callback(move |event| {
-            note(&event, &told, &into);
+            note(&event, &told, &into, &lost);
             async {}
         });
         let timeout = options.call_timeout_ms;
@@ -60,12 +62,17 @@ impl Link {
                 return Err(failure::silent(options, "connecting", timeout));
             }
         };
-        Ok(Link { client, changes, complaint, options: options.clone() })
+        Ok(Link { client, changes, losses, complaint, options: options.clone() })
     }
 
     /// What the server said of itself.
     pub(super) fn server(&self) -> ServerInfo {
         self.client.server_info()
+    }
+
+    /// How often a connection of the store was lost so far.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
     }
 
     /// Whether whoever drives the connection is still there.
@@ -141,7 +148,12 @@ impl Link {
     }
 }
 
-fn note(event: &Event, told: &watch::Sender<Changes>, complaint: &Mutex<Option<String>>) {
+fn note(
+    event: &Event,
+    told: &watch::Sender<Changes>,
+    complaint: &Mutex<Option<String>>,
+    losses: &AtomicU64,
+) {
     match event {
         Event::Connected => {
             told.send_if_modified(|changes| {
@@ -151,6 +163,7 @@ fn note(event: &Event, told: &watch::Sender<Changes>, complaint: &Mutex<Option<S
             });
         }
         Event::Disconnected | Event::Closed => {
+            losses.fetch_add(1, Ordering::Relaxed);
             told.send_if_modified(|changes| {
                 let was_there = *changes % 2 == 0;
                 *changes += u64::from(was_there);
@@ -223,6 +236,7 @@ pub(super) struct Links {
     opening: tokio::sync::Mutex<()>,
     kept: Mutex<Vec<Kept>>,
     next: AtomicU64,
+    losses: Arc<AtomicU64>,
 }
 
 #[derive(Clone)]
@@ -236,7 +250,7 @@ impl Links {
     /// No connections yet.
     pub(super) fn new(options: Arc<NatsOptions>) -> Links {
         let (opening, kept) = (tokio::sync::Mutex::default(), Mutex::default());
-        Links { options, opening, kept, next: AtomicU64::new(0) }
+        Links { options, opening, kept, next: AtomicU64::new(0), losses: Arc::default() }
     }
 
     fn kept(&self) -> Option<Kept> {
@@ -258,7 +272,7 @@ impl Links {
         if let Some(kept) = self.kept() {
             return Ok(kept.link);
         }
-        let link = Link::open(&self.options).await?;
+        let link = Link::open(&self.options, &self.losses).await?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push(Kept { runtime: Handle::current().id(), number, link: link.clone() });

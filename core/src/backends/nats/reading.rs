@@ -1,11 +1,13 @@
 //! The server's clock.
 //!
-//! From 2.10 on, a server tells its time with what it says of a stream; that is asked for together
-//! with the state of a job, so it costs no round trip. Before, a message is stored once a minute and
-//! its time read back; between two of these our monotonic clock goes on. What is not known of the
-//! time between the server's stamp and our reading is taken off: an older reading is safe, a later
-//! one would not be. (By how much two clocks drift apart in a minute lies far within the margin that a
-//! holder takes off its lease.)
+//! From 2.10 on, a server tells its time with what it says of a stream. That is asked for together
+//! with the state of a job, so it costs no round trip; but it costs the server more than the state
+//! does, so what was told serves all calls of the next second. Before 2.10, a message is stored once
+//! a minute and its time read back. In between our monotonic clock goes on, unless a connection was
+//! lost: the next one may lead to another server. What is not known of the time between the server's
+//! stamp and our reading is taken off: an older reading is safe, a later one would not be. (By how
+//! much two clocks drift apart in a minute lies far within the margin that a holder takes off its
+//! lease.)
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,8 +18,12 @@ use super::subjects;
 use crate::clock::Clock;
 use crate::error::Result;
 
-/// How old a measurement may be (ms).
-const OLDEST_MS: i64 = 60_000;
+/// How old a measurement may be, which costs round trips (ms).
+const OLDEST_MEASURED_MS: i64 = 60_000;
+
+/// How old may be what was told (ms): not longer than a clock that is set stays unnoticed anyway,
+/// long enough that many claims in a row ask once.
+const OLDEST_TOLD_MS: i64 = 1_000;
 
 /// How many samples a measurement takes, if they take no longer than this (ms).
 const SAMPLES: usize = 6;
@@ -76,24 +82,46 @@ impl Reading {
 
 /// Where the time comes from.
 pub(super) enum Source {
-    /// The server tells it whenever it is asked about the stream.
-    Told,
+    /// The server tells it when it is asked about the stream.
+    Told(Mutex<Last>),
     /// It is measured now and then.
-    Measured(Mutex<Measured>),
+    Measured(Mutex<Last>),
     /// A clock in its place, for tests.
     Given(Arc<dyn Clock>),
 }
 
-/// The last measurement.
+/// What was read last.
 #[derive(Default)]
-pub(super) struct Measured {
-    last: Option<Reading>,
-    /// A connection was lost since.
+pub(super) struct Last {
+    reading: Option<Reading>,
+    /// How many connections had been lost before it.
+    losses: u64,
+    /// A call got no answer since.
     is_doubtful: bool,
 }
 
+impl Last {
+    /// The reading, if it still holds at our `mono` (ms).
+    fn fresh(&self, mono: i64, oldest_ms: i64, losses: u64) -> Option<Reading> {
+        let holds = !self.is_doubtful && self.losses == losses;
+        self.reading.filter(|one| holds && mono - one.latest < oldest_ms)
+    }
+
+    /// Keeps what was read after so many losses, and says what is known now.
+    fn keep(&mut self, read: Reading, mono: i64, losses: u64) -> Reading {
+        let reading = self.reading.map_or(read, |before| read.after(before, mono));
+        *self = Last { reading: Some(reading), losses, is_doubtful: false };
+        reading
+    }
+}
+
 impl Source {
-    /// For servers that do not tell their time.
+    /// For servers that tell their time.
+    pub(super) fn told() -> Source {
+        Source::Told(Mutex::default())
+    }
+
+    /// For servers that do not.
     pub(super) fn measured() -> Source {
         Source::Measured(Mutex::default())
     }
@@ -103,37 +131,32 @@ impl Source {
     /// # Errors
     /// Whatever asking fails with.
     pub(super) async fn read(&self, api: &Api<'_>) -> Result<Reading> {
-        match self {
+        let (last, oldest_ms) = match self {
             Source::Given(clock) => {
                 let shown = clock.wall_ms();
-                Ok(Reading { shown, earliest: 0, latest: 0, given: true })
+                return Ok(Reading { shown, earliest: 0, latest: 0, given: true });
             }
-            Source::Told => told(api).await,
-            Source::Measured(last) => {
-                if let Some(fresh) = fresh_enough(last) {
-                    return Ok(fresh);
-                }
-                let measured = measure(api).await?;
-                let mut kept = last.lock().unwrap_or_else(PoisonError::into_inner);
-                let before = kept.last;
-                let reading = before.map_or(measured, |one| measured.after(one, mono_ms()));
-                *kept = Measured { last: Some(reading), is_doubtful: false };
-                Ok(reading)
-            }
+            Source::Told(last) => (last, OLDEST_TOLD_MS),
+            Source::Measured(last) => (last, OLDEST_MEASURED_MS),
+        };
+        let kept = || last.lock().unwrap_or_else(PoisonError::into_inner);
+        let losses = api.link.losses();
+        if let Some(fresh) = kept().fresh(mono_ms(), oldest_ms, losses) {
+            return Ok(fresh);
         }
+        let read = match self {
+            Source::Measured(_) => measure(api).await?,
+            _ => told(api).await?,
+        };
+        Ok(kept().keep(read, mono_ms(), losses))
     }
 
-    /// A connection was lost: the next one may lead to another server.
+    /// A call got no answer: what answers the next one may be another server.
     pub(super) fn doubt(&self) {
-        if let Source::Measured(last) = self {
+        if let Source::Told(last) | Source::Measured(last) = self {
             last.lock().unwrap_or_else(PoisonError::into_inner).is_doubtful = true;
         }
     }
-}
-
-fn fresh_enough(last: &Mutex<Measured>) -> Option<Reading> {
-    let kept = last.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.last.filter(|one| !kept.is_doubtful && mono_ms() - one.latest < OLDEST_MS)
 }
 
 async fn told(api: &Api<'_>) -> Result<Reading> {

@@ -1,4 +1,4 @@
-use super::Reading;
+use super::{Last, Reading};
 
 /// The server's clock showed 1,000,000 when ours showed 500 at the earliest, 540 at the latest.
 const READING: Reading = Reading { shown: 1_000_000, earliest: 500, latest: 540, given: false };
@@ -46,4 +46,34 @@ fn a_state_from_further_ahead_says_that_the_clock_was_set_back() {
 fn a_given_clock_is_taken_at_its_word() {
     let given = Reading { given: true, ..READING };
     assert_eq!(given.now(9_999, Some(1_000_001)), 1_000_000);
+}
+
+#[test]
+fn what_was_read_holds_for_a_while() {
+    let mut last = Last::default();
+    assert_eq!(last.fresh(540, 1_000, 0), None);
+    assert_eq!(last.keep(READING, 540, 0), READING);
+    assert_eq!(last.fresh(1_539, 1_000, 0), Some(READING));
+    assert_eq!(last.fresh(1_540, 1_000, 0), None);
+}
+
+#[test]
+fn what_was_read_holds_no_longer_once_a_connection_was_lost_or_a_call_got_no_answer() {
+    let mut last = Last::default();
+    last.keep(READING, 540, 2);
+    assert_eq!(last.fresh(541, 1_000, 3), None);
+    last.is_doubtful = true;
+    assert_eq!(last.fresh(541, 1_000, 2), None);
+    last.keep(READING, 540, 3);
+    assert_eq!(last.fresh(541, 1_000, 3), Some(READING));
+}
+
+#[test]
+fn of_two_readings_the_one_that_shows_more_is_kept() {
+    let mut last = Last::default();
+    last.keep(READING, 540, 0);
+    let worse = Reading { shown: 1_000_980, earliest: 1_500, latest: 1_540, given: false };
+    assert_eq!(last.keep(worse, 1_540, 0).now(1_540, None), 1_000_999);
+    let set_back = Reading { shown: 990_000, earliest: 2_500, latest: 2_540, given: false };
+    assert_eq!(last.keep(set_back, 2_540, 0), set_back);
 }
