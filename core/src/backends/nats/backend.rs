@@ -137,12 +137,15 @@ impl Backend for NatsBackend {
         let link = self.shared.links.take().await?;
         let api = self.shared.api(&link);
         for reading in 1.. {
-            let (stored, now) = engine.look(&api, job).await?;
+            let (mut stored, now) = engine.look(&api, job).await?;
+            let newest = stored.state.runs.keys().rev().take(limit).copied();
+            let archives = stored.archives_of(newest);
+            let is_filled = engine.fill(&api, &mut stored, archives).await?;
             let runs: Vec<&Run> = stored.state.runs.values().rev().take(limit).collect();
             let (bodies, is_whole) = self.bodies(&api, &stored, &runs).await?;
-            // What was trimmed in between is read anew. A body that the store has lost is missing
-            // in what it shows, and no more.
-            if is_whole || reading >= READINGS {
+            // What was trimmed in between is read anew. A body or an archive that the store has
+            // lost is missing in what it shows, and no more.
+            if (is_filled && is_whole) || reading >= READINGS {
                 let runs = runs.into_iter().zip(&bodies);
                 let records = runs.map(|(run, body)| stored_record(job, run, body.as_ref(), now));
                 return Ok(records.collect());

@@ -1,6 +1,6 @@
 //! Load, decide, publish on condition; and again, if somebody was faster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -74,6 +74,14 @@ struct Group<'a> {
     /// Writings whose outcome is unknown: their stamps, and what they would have answered. One may
     /// still get through after the next has been tried.
     unknown: Vec<(String, Vec<Answer>)>,
+    /// Archives that those name.
+    doubtful: Vec<u64>,
+}
+
+impl Group<'_> {
+    fn asked(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().map(|(_, call)| *call)
+    }
 }
 
 impl Engine<'_> {
@@ -195,7 +203,7 @@ impl Engine<'_> {
             Err(error) => Some(error),
         });
         let failed: Vec<Error> = bodies.collect();
-        let (loaded, reading) = (loaded?, reading?);
+        let (mut loaded, reading) = (loaded?, reading?);
         if let Some(error) = failed.into_iter().next() {
             return Err(error);
         }
@@ -203,12 +211,17 @@ impl Engine<'_> {
         if let Some((_, answers)) = ours {
             return Ok(Some(answers.clone()));
         }
+        let wanted = loaded.stored.wanted_by(group.asked());
+        if !self.fill(api, &mut loaded.stored, wanted).await? {
+            return Ok(None);
+        }
         let now = reading.now(mono_ms(), loaded.at_ms);
         let verdict = decide(&loaded.stored, group, now);
         let Some(mut next) = verdict.next else {
             api.remove(&verdict.useless).await;
             return Ok(Some(verdict.answers));
         };
+        let archive = self.archive(api, group, &mut next).await;
         next.stamp = self.shared.random.token();
         let text = next.encode()?;
         let grows = next.state.runs.len() > loaded.stored.state.runs.len();
@@ -220,11 +233,19 @@ impl Engine<'_> {
         match api.publish(subject, text, Some(loaded.seq)).await {
             Ok(Published::As(_)) => {
                 api.remove(&verdict.useless).await;
+                // A writing in doubt that had got through would be named by what came after it; one
+                // that had not can do so no more.
+                group.doubtful.retain(|number| !next.is_named(*number));
+                api.remove(&std::mem::take(&mut group.doubtful)).await;
                 Ok(Some(verdict.answers))
             }
-            Ok(Published::Behind) => Ok(None),
+            Ok(Published::Behind) => {
+                api.remove(archive.as_slice()).await;
+                Ok(None)
+            }
             Err(error) => {
                 group.unknown.push((next.stamp, verdict.answers));
+                group.doubtful.extend(archive);
                 Err(error)
             }
         }
@@ -236,6 +257,41 @@ impl Engine<'_> {
         let Some(kept) = api.last(&subject).await? else { return Ok(Loaded::default()) };
         let stored = Stored::decode(&subject, &kept.data)?;
         Ok(Loaded { stored, seq: kept.seq, at_ms: Some(kept.at_ms) })
+    }
+
+    /// Reads archives into a state. False if one is no longer kept: the state is an old one.
+    pub(super) async fn fill(
+        &self,
+        api: &Api<'_>,
+        stored: &mut Stored,
+        archives: BTreeSet<u64>,
+    ) -> Result<bool> {
+        let numbers: Vec<u64> = archives.into_iter().collect();
+        let mut is_whole = true;
+        for (number, kept) in numbers.iter().zip(api.messages(&numbers).await?) {
+            match kept {
+                Some(kept) => stored.fill(*number, &kept.data)?,
+                None => is_whole = false,
+            }
+        }
+        Ok(is_whole)
+    }
+
+    /// Archives what has ended, if it is time to. Where that fails the state stays as large as it
+    /// is, and what is next decided tries again.
+    async fn archive(&self, api: &Api<'_>, group: &Group<'_>, next: &mut Stored) -> Option<u64> {
+        let keys = next.to_archive(self.shared.options.archive_together, group.asked());
+        if keys.is_empty() {
+            return None;
+        }
+        let prefix = &self.shared.options.prefix;
+        let once = self.shared.random.token();
+        let subject = subjects::of_archive(prefix, self.namespace, group.job, &once);
+        let text = next.encode_archive(&keys).ok()?;
+        self.check_size(api, group.job, text.len(), false).ok()?;
+        let Ok(Published::As(number)) = api.publish(subject, text, None).await else { return None };
+        next.archived.extend(keys.into_iter().map(|key| (key, number)));
+        Some(number)
     }
 
     /// The state of a job, and the store's time (ms).
@@ -300,7 +356,13 @@ fn grouped(asks: &[Ask]) -> Vec<Group<'_>> {
         by_job.entry(&ask.job).or_default().push((place, &ask.call));
     }
     let groups = by_job.into_iter();
-    let group = |(job, calls)| Group { job, calls, bodies: BTreeMap::new(), unknown: Vec::new() };
+    let group = |(job, calls)| Group {
+        job,
+        calls,
+        bodies: BTreeMap::new(),
+        unknown: Vec::new(),
+        doubtful: Vec::new(),
+    };
     groups.map(group).collect()
 }
 
@@ -324,14 +386,18 @@ fn decide(stored: &Stored, group: &Group<'_>, now: i64) -> Verdict {
         changes |= !decision.changes.is_empty();
         rules::apply(&mut next.state, &decision.changes);
         for change in decision.changes {
-            let replaced = match change {
-                Change::Put { run, result: Some(_) } => match written.remove(place) {
-                    Some(body) => next.bodies.insert(run.key(), body),
-                    None => None,
-                },
-                Change::Drop(key) => next.bodies.remove(&key),
-                Change::Put { .. } | Change::Header(_) => None,
+            let (key, body) = match change {
+                Change::Put { run, result: Some(_) } => (run.key(), written.remove(place)),
+                Change::Put { run, result: None } => (run.key(), None),
+                Change::Drop(key) => {
+                    next.take_out(key);
+                    next.gone.extend(next.bodies.remove(&key));
+                    continue;
+                }
+                Change::Header(_) => continue,
             };
+            next.take_out(key);
+            let replaced = body.and_then(|body| next.bodies.insert(key, body));
             next.gone.extend(replaced);
         }
     }

@@ -6,10 +6,12 @@
 //! state on the condition that the old one is still the last of its subject. If it is not, somebody
 //! was faster: the call loads again. So a loser costs one round trip, a winner two.
 //!
-//! What decides nothing (errors, outputs) lies on subjects of its own and is written before the
-//! state that names it, so that a state never names what is not there.
+//! What decides nothing (errors, outputs, most of what is recorded of ended runs) lies on subjects of
+//! its own and is written before the state that names it, so that a state never names what is not
+//! there.
 
 mod api;
+mod archive;
 mod backend;
 mod check;
 mod engine;

@@ -58,6 +58,8 @@ pub struct NatsOptions {
     pub allow_memory: bool,
     /// A clock in place of the server's, for tests.
     pub clock: Option<Arc<dyn Clock>>,
+    /// So many ended runs are archived together (default 16), for tests.
+    pub archive_together: usize,
 }
 
 /// The options that a URL may have.
@@ -99,6 +101,7 @@ impl NatsOptions {
             call_timeout_ms: 5_000,
             allow_memory: false,
             clock: None,
+            archive_together: 16,
         }
     }
 

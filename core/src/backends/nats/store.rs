@@ -97,8 +97,13 @@ impl NatsBackend {
     pub async fn state(&self, job: &str) -> Result<JobState> {
         let engine = self.engine()?;
         let link = self.shared.links.take().await?;
-        let Loaded { stored, .. } = engine.load(&self.shared.api(&link), job).await?;
-        Ok(stored.state)
+        let api = self.shared.api(&link);
+        let Loaded { mut stored, .. } = engine.load(&api, job).await?;
+        let archives = stored.all_archives();
+        match engine.fill(&api, &mut stored, archives).await? {
+            true => Ok(stored.state),
+            false => Err(Error::unavailable("what is recorded was changed while it was read")),
+        }
     }
 }
 

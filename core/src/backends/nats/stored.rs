@@ -1,6 +1,11 @@
 //! How the state of a job is written: one JSON text per job.
+//!
+//! A claim reads and writes all of it, so what no claim looks at lies elsewhere: the rows of most
+//! ended runs, many together, in messages of their own ([`super::archive`]).
 
 use std::collections::BTreeMap;
+
+use super::archive::Archive;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +19,10 @@ pub(super) struct Stored {
     pub(super) state: JobState,
     /// Where the bodies of runs are: the numbers of their messages.
     pub(super) bodies: BTreeMap<RunKey, u64>,
-    /// Bodies that no run names any more and that are still to be removed.
+    /// Runs whose rows lie in archives: the numbers of those messages. Until an archive has been
+    /// read, the state has of its runs only what [`super::archive::brief`] says.
+    pub(super) archived: BTreeMap<RunKey, u64>,
+    /// Bodies and archives that no run names any more and that are still to be removed.
     pub(super) gone: Vec<u64>,
     /// Drawn anew with each writing: whose writing it was that got through.
     pub(super) stamp: String,
@@ -26,12 +34,14 @@ struct Document {
     header: JobHeader,
     runs: Vec<Row>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    archives: Vec<Archive>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     gone: Vec<u64>,
 }
 
 /// A run as a list, in this order: a job has up to thousands of them, and names would be most of it.
 #[derive(Serialize, Deserialize)]
-struct Row(
+pub(super) struct Row(
     i64,            // slot
     bool,           // manual
     String,         // token
@@ -67,18 +77,21 @@ pub(super) fn fitting(bytes: usize) -> usize {
 
 impl Stored {
     pub(super) fn encode(&self) -> Result<Vec<u8>> {
-        let rows = self.state.runs.values().map(|run| self.row(run));
+        let runs = self.state.runs.values();
+        let rows = runs.filter(|run| !self.archived.contains_key(&run.key()));
+        let rows = rows.map(|run| self.row(run));
         let document = Document {
             stamp: self.stamp.clone(),
             header: self.state.header.clone(),
             runs: rows.collect(),
+            archives: self.archives(),
             gone: self.gone.clone(),
         };
         serde_json::to_vec(&document)
             .map_err(|error| Error::option(format!("a job's state cannot be written: {error}")))
     }
 
-    fn row(&self, run: &Run) -> Row {
+    pub(super) fn row(&self, run: &Run) -> Row {
         Row(
             run.slot,
             run.manual,
@@ -104,9 +117,13 @@ impl Stored {
         let mut stored = Stored {
             state: JobState { header: document.header, runs: BTreeMap::new() },
             bodies: BTreeMap::new(),
+            archived: BTreeMap::new(),
             gone: document.gone,
             stamp: document.stamp,
         };
+        for archive in document.archives {
+            stored.read_archive(archive);
+        }
         for row in document.runs {
             let body = row.14;
             let run = run_of(row);
@@ -119,7 +136,7 @@ impl Stored {
     }
 }
 
-fn run_of(row: Row) -> Run {
+pub(super) fn run_of(row: Row) -> Run {
     Run {
         slot: row.0,
         manual: row.1,
@@ -147,7 +164,7 @@ pub(super) fn decode_body(bytes: &[u8]) -> Result<StoredResult> {
     serde_json::from_slice(bytes).map_err(|_| broken("a result", "a body", bytes))
 }
 
-fn broken(what: &str, subject: &str, bytes: &[u8]) -> Error {
+pub(super) fn broken(what: &str, subject: &str, bytes: &[u8]) -> Error {
     let start: String = String::from_utf8_lossy(bytes).chars().take(80).collect();
     Error::unavailable(format!(
         "{what} stored in NATS ({subject}) cannot be read: it begins with {start:?}. Was it \

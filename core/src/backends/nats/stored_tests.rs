@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::{Stored, estimate, fitting};
 use crate::error::Code;
 use crate::lease::model::{JobHeader, JobState, MissedRange, Paused, Run, Status};
@@ -42,7 +44,8 @@ fn stored() -> Stored {
     let bodies = [(runs[2].key(), u64::MAX)].into();
     let runs = runs.into_iter().map(|run| (run.key(), run)).collect();
     let state = JobState { header, runs };
-    Stored { state, bodies, gone: vec![3, 4], stamp: "abc".to_owned() }
+    let (archived, stamp) = (BTreeMap::new(), "abc".to_owned());
+    Stored { state, bodies, archived, gone: vec![3, 4], stamp }
 }
 
 #[test]

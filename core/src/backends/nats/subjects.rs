@@ -50,7 +50,12 @@ pub(super) fn of_body(prefix: &str, namespace: &str, job: &str, key: RunKey, onc
     format!("{prefix}.{namespace}.body.{job}.{}{manual}.{once}", key.slot)
 }
 
-/// All bodies of a job.
+/// A subject of its own for one archive of a job, among its bodies.
+pub(super) fn of_archive(prefix: &str, namespace: &str, job: &str, once: &str) -> String {
+    format!("{prefix}.{}.body.{}.archive.{once}", encoded(namespace), encoded(job))
+}
+
+/// All bodies and archives of a job.
 pub(super) fn of_bodies(prefix: &str, namespace: &str, job: &str) -> String {
     format!("{prefix}.{}.body.{}.>", encoded(namespace), encoded(job))
 }

@@ -4,6 +4,7 @@
 //! `ANARCHON_TEST_NATS_SERVER` the program of a current one (default: the one that `make build`
 //! installs). Tests run on both; those that kill, pause or cut a server start one of their own.
 
+mod archives;
 mod checks;
 mod cluster;
 mod conformance;
