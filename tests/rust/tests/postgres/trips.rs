@@ -32,7 +32,7 @@ async fn counted(statement_cache: usize) {
     let won = proxy.trips(claim_of(&store, 7, "winner")).await;
     let lost = proxy.trips(claim_of(&store, 7, "loser")).await;
     assert_eq!(Some((won, lost)), page::row("PostgreSQL").trips, "a winner and a loser");
-    assert_eq!(proxy.trips(store.heartbeat("job", 7, "winner", 30_000)).await, 2);
+    assert_eq!(proxy.trips(store.heartbeat("job", 7, "winner", 60_000)).await, 2);
     let ending = store.finish("job", 7, "winner", Status::Succeeded, None);
     assert_eq!(proxy.trips(ending).await, 2, "an end");
     assert_eq!(proxy.trips(claim_of(&store, 7, "late")).await, 1, "one that comes after the end");
