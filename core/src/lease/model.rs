@@ -125,6 +125,26 @@ pub struct Run {
 }
 
 impl Run {
+    /// A run of which nothing is known but its identity: nobody's, without a lease and without an end.
+    pub const fn blank(key: RunKey) -> Run {
+        Run {
+            slot: key.slot,
+            manual: key.manual,
+            token: String::new(),
+            by: String::new(),
+            at: 0,
+            attempt: 0,
+            fence: 0,
+            crashes: 0,
+            lease_until: 0,
+            lease_ms: 0,
+            max_takeovers: 0,
+            released: false,
+            status: None,
+            ended_at: None,
+        }
+    }
+
     /// The identity of the run.
     pub const fn key(&self) -> RunKey {
         RunKey { slot: self.slot, manual: self.manual }

@@ -126,7 +126,7 @@ impl Checker {
                 let stepped = self.stepped;
                 let holder = self.instances.get(&instance);
                 let excused = holder
-                    .is_some_and(|seen| one.at <= seen.lossy_until || seen.paused || seen.gone);
+                    .is_some_and(|seen| one.at < seen.lossy_until || seen.paused || seen.gone);
                 let paused = self.instances.iter().filter(|(_, seen)| seen.paused);
                 let idle: BTreeSet<String> = paused.map(|(name, _)| name.clone()).collect();
                 let job = self.jobs.entry(job.clone()).or_default();

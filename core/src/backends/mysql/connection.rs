@@ -1,8 +1,5 @@
 //! One connection: statements in, rows and counts out.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use sqlx::mysql::{
@@ -16,7 +13,8 @@ use sqlx::{
 use super::errors::{is_unprepared, sorted};
 use super::literals;
 use super::options::MySqlOptions;
-use crate::backends::sql::pool::{Connect, Failure, Fate, Talk};
+use crate::backends::sql::driver::Preparing;
+use crate::backends::sql::pool::{Connect, Failure, Talk};
 use crate::backends::sql::{Row, ServerOptions, SqlValue};
 use crate::error::{Code, Error, Result};
 
@@ -26,8 +24,7 @@ pub(super) struct Connector {
     server: ServerOptions,
     /// What a new connection is told first.
     session: String,
-    /// Whether nothing is prepared: as the options say, or because it turned out not to work.
-    unprepared: Arc<AtomicBool>,
+    preparing: Preparing,
 }
 
 impl Connector {
@@ -45,7 +42,7 @@ impl Connector {
             driver: options.driver(),
             server: options.server.clone(),
             session,
-            unprepared: Arc::new(AtomicBool::new(options.server.statement_cache == 0)),
+            preparing: Preparing::with_cache(options.server.statement_cache),
         }
     }
 }
@@ -57,8 +54,8 @@ impl Connect for Connector {
     async fn connect(&self) -> Result<Conn> {
         let inner = self.driver.connect().await;
         let inner = inner.map_err(|error| sorted(&error, &self.server).error)?;
-        let (server, unprepared) = (self.server.clone(), self.unprepared.clone());
-        let mut conn = Conn { inner, server, unprepared };
+        let (server, preparing) = (self.server.clone(), self.preparing.clone());
+        let mut conn = Conn { inner, server, preparing };
         conn.talk(&self.session, &[]).await.map_err(|failure| failure.error)?;
         Ok(conn)
     }
@@ -73,7 +70,7 @@ impl Connect for Connector {
 pub(super) struct Conn {
     inner: MySqlConnection,
     server: ServerOptions,
-    unprepared: Arc<AtomicBool>,
+    preparing: Preparing,
 }
 
 impl Conn {
@@ -95,12 +92,12 @@ impl Conn {
         sql: &str,
         params: &[SqlValue],
     ) -> Result<Option<Answer>, Failure> {
-        let arguments = arguments(params).map_err(usable)?;
+        let arguments = arguments(params).map_err(Failure::usable)?;
         let query = sqlx::query_with(AssertSqlSafe(sql), arguments);
         match collect(self.inner.fetch_many(query)).await {
             Ok(answer) => Ok(Some(answer)),
             Err(error) if is_unprepared(&error) => {
-                if !self.unprepared.swap(true, Ordering::Relaxed) {
+                if self.preparing.give_up() {
                     tracing::warn!(
                         "MySQL does not keep prepared statements ({error}), as behind a proxy that \
                          gives each transaction another connection; none is prepared from now on. \
@@ -119,18 +116,16 @@ impl Talk for Conn {
     /// One round trip, but for the first time that a statement is prepared. One without parameters
     /// goes as a text.
     async fn talk(&mut self, sql: &str, params: &[SqlValue]) -> Result<Vec<Row>, Failure> {
-        let may_be = !params.is_empty() && !self.unprepared.load(Ordering::Relaxed);
-        if may_be && let Some((rows, _)) = self.prepared(sql, params).await? {
+        if !params.is_empty()
+            && self.preparing.is_on()
+            && let Some((rows, _)) = self.prepared(sql, params).await?
+        {
             return Ok(rows);
         }
         let mut text = String::with_capacity(sql.len() + params.len() * 16);
-        literals::inline(&mut text, sql, params).map_err(usable)?;
+        literals::inline(&mut text, sql, params).map_err(Failure::usable)?;
         Ok(self.text(text).await?.0)
     }
-}
-
-fn usable(error: Error) -> Failure {
-    Failure { error, conn: Fate::Usable }
 }
 
 /// All rows, and how many each statement changed.

@@ -38,22 +38,8 @@ pub(super) struct Archive {
 
 /// What the state has of an archived run: an ended run of this slot that nobody's token holds.
 pub(super) fn brief(key: RunKey, ended_at: i64) -> Run {
-    Run {
-        slot: key.slot,
-        manual: key.manual,
-        token: String::new(),
-        by: String::new(),
-        at: ended_at,
-        attempt: 0,
-        fence: 0,
-        crashes: 0,
-        lease_until: 0,
-        lease_ms: 0,
-        max_takeovers: 0,
-        released: false,
-        status: Some(Status::Lost),
-        ended_at: Some(ended_at),
-    }
+    let (status, ended) = (Some(Status::Lost), Some(ended_at));
+    Run { at: ended_at, status, ended_at: ended, ..Run::blank(key) }
 }
 
 /// The runs that a call looks at more closely than by slot and end.

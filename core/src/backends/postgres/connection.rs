@@ -1,8 +1,5 @@
 //! One connection: statements in, rows out.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use sqlx::encode::IsNull;
@@ -19,7 +16,8 @@ use sqlx::{
 use super::errors::sorted;
 use super::literals;
 use super::options::PostgresOptions;
-use crate::backends::sql::pool::{Connect, Failure, Fate, Talk};
+use crate::backends::sql::driver::Preparing;
+use crate::backends::sql::pool::{Connect, Failure, Talk};
 use crate::backends::sql::{Row, ServerOptions, SqlValue};
 use crate::error::{Code, Error, Result};
 
@@ -27,8 +25,7 @@ use crate::error::{Code, Error, Result};
 pub(super) struct Connector {
     driver: PgConnectOptions,
     server: ServerOptions,
-    /// Whether nothing is prepared: as the options say, or because it turned out not to work.
-    unprepared: Arc<AtomicBool>,
+    preparing: Preparing,
 }
 
 impl Connector {
@@ -36,7 +33,7 @@ impl Connector {
         Connector {
             driver: options.driver(),
             server: options.server.clone(),
-            unprepared: Arc::new(AtomicBool::new(options.server.statement_cache == 0)),
+            preparing: Preparing::with_cache(options.server.statement_cache),
         }
     }
 }
@@ -48,7 +45,7 @@ impl Connect for Connector {
     async fn connect(&self) -> Result<Conn> {
         let inner = self.driver.connect().await;
         let inner = inner.map_err(|error| sorted(&error, &self.server).0.error)?;
-        Ok(Conn { inner, server: self.server.clone(), unprepared: self.unprepared.clone() })
+        Ok(Conn { inner, server: self.server.clone(), preparing: self.preparing.clone() })
     }
 
     async fn close(&self, conn: Conn) {
@@ -61,18 +58,14 @@ impl Connect for Connector {
 pub(super) struct Conn {
     inner: PgConnection,
     server: ServerOptions,
-    unprepared: Arc<AtomicBool>,
+    preparing: Preparing,
 }
 
 impl Conn {
-    fn is_unprepared(&self) -> bool {
-        self.unprepared.load(Ordering::Relaxed)
-    }
-
     fn sorted<T>(&self, answer: sqlx::Result<T>) -> Result<T, Failure> {
         answer.map_err(|error| {
             let (failure, unprepared) = sorted(&error, &self.server);
-            if unprepared && !self.unprepared.swap(true, Ordering::Relaxed) {
+            if unprepared && self.preparing.give_up() {
                 tracing::warn!(
                     "PostgreSQL lost prepared statements, as behind a pooler that gives each \
                      transaction another connection; none is prepared from now on. Set \
@@ -89,22 +82,18 @@ impl Talk for Conn {
     /// One round trip, but for the first time that a statement is prepared. One without parameters
     /// goes as a text.
     async fn talk(&mut self, sql: &str, params: &[SqlValue]) -> Result<Vec<Row>, Failure> {
-        let rows = if self.is_unprepared() || params.is_empty() {
+        let rows = if !self.preparing.is_on() || params.is_empty() {
             let text = match params {
                 [] => sql.to_owned(),
-                params => literals::inline(sql, params).map_err(usable)?,
+                params => literals::inline(sql, params).map_err(Failure::usable)?,
             };
             collect(self.inner.fetch_many(sqlx::raw_sql(AssertSqlSafe(text)))).await
         } else {
-            let arguments = arguments(params).map_err(usable)?;
+            let arguments = arguments(params).map_err(Failure::usable)?;
             collect(self.inner.fetch_many(sqlx::query_with(AssertSqlSafe(sql), arguments))).await
         };
         self.sorted(rows)
     }
-}
-
-fn usable(error: Error) -> Failure {
-    Failure { error, conn: Fate::Usable }
 }
 
 async fn collect<S>(mut parts: S) -> sqlx::Result<Vec<Row>>

@@ -9,7 +9,7 @@ use super::schema::{BODY_COLUMNS, RUN_COLUMNS};
 use super::statements::{OLDEST, OUTLINES, Runs, Scope};
 use crate::backend::contract::{ErrorInfo, StoredResult};
 use crate::error::{Code, Error, Result};
-use crate::lease::model::{JobHeader, JobState, MissedRange, Paused, Run, Status};
+use crate::lease::model::{JobHeader, JobState, MissedRange, Paused, Run, RunKey, Status};
 use crate::lease::rules::Unseen;
 
 /// What a read brought of one job.
@@ -111,21 +111,13 @@ pub(super) fn add_oldest(
 
 /// In the order of [`OUTLINES`] and [`OLDEST`], behind the job.
 fn read_outline(cells: &mut Cells<'_>) -> Result<Run> {
+    let key = RunKey { slot: cells.whole()?, manual: cells.truth()? };
     Ok(Run {
-        slot: cells.whole()?,
-        manual: cells.truth()?,
         status: cells.optional_status()?,
         ended_at: cells.optional_whole()?,
         at: cells.whole()?,
         lease_ms: cells.whole()?,
-        token: String::new(),
-        by: String::new(),
-        attempt: 0,
-        fence: 0,
-        crashes: 0,
-        lease_until: 0,
-        max_takeovers: 0,
-        released: false,
+        ..Run::blank(key)
     })
 }
 
@@ -151,34 +143,25 @@ pub(super) fn read_rows(scope: Scope, rows: Vec<Row>) -> Result<Read> {
     let columns = scope.columns();
     let mut now = None;
     let mut jobs: HashMap<String, Loaded> = HashMap::new();
-    let mut without_header = Vec::new();
-    for row in rows {
-        let values = row.into_order(&columns)?;
+    let mut rows: Vec<Vec<SqlValue>> =
+        rows.into_iter().map(|row| row.into_order(&columns)).collect::<Result<_>>()?;
+    // The rows come in any order; one without the header of its job is read after the header.
+    rows.sort_by_key(|values| values[2].is_null());
+    for values in rows {
         let mut cells = Cells::new(&columns, &values);
         now = cells.optional_whole()?.or(now);
         if values[1].is_null() {
             continue;
         }
-        if values[2].is_null() {
-            without_header.push(values);
-            continue;
-        }
         let job = cells.text()?;
         match jobs.get_mut(job.as_ref()) {
             Some(loaded) => read_run_into(loaded, scope, &mut cells.behind_header(scope))?,
+            None if values[2].is_null() => {}
             None => {
                 let mut loaded = read_header(scope, &mut cells)?;
                 read_run_into(&mut loaded, scope, &mut cells)?;
                 jobs.insert(job.into_owned(), loaded);
             }
-        }
-    }
-    // In whichever order the rows came.
-    for values in without_header {
-        let mut cells = Cells::new(&columns, &values);
-        cells.skip(1);
-        if let Some(loaded) = jobs.get_mut(cells.text()?.as_ref()) {
-            read_run_into(loaded, scope, &mut cells.behind_header(scope))?;
         }
     }
     if scope.runs == Runs::All {

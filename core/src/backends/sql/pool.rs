@@ -212,6 +212,11 @@ pub(in crate::backends) struct Failure {
 }
 
 impl Failure {
+    /// What failed has nothing to do with the connection.
+    pub(in crate::backends) fn usable(error: Error) -> Failure {
+        Failure { error, conn: Fate::Usable }
+    }
+
     /// The answer is unknown and the connection is not to be used again.
     pub(in crate::backends) fn broken(error: Error) -> Failure {
         Failure { error, conn: Fate::Broken }

@@ -1,7 +1,6 @@
 //! The texts of all statements, made once per open store.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::dialect::SqlDialect;
@@ -161,16 +160,11 @@ impl Statements {
     fn read_text(&self, scope: Scope, jobs: usize, slots: usize) -> String {
         let mut columns = vec![format!("{} AS now_ms", self.dialect.now_ms())];
         columns.push("j.job AS job".to_owned());
-        let of_job = JOB_COLUMNS.into_iter().chain(scope.missed.then_some("missed"));
-        let mut nothing = vec!["NULL AS now_ms".to_owned(), "r.job AS job".to_owned()];
-        nothing.extend(of_job.clone().map(|column| format!("NULL AS {column}")));
-        columns.extend(of_job.map(|column| format!("j.{column} AS {column}")));
-        let of_run = RUN_COLUMNS.map(|(name, alias)| format!("r.{name} AS {alias}"));
-        let slot = one_of("slot", slots);
-        let job = one_of("job", jobs);
+        columns.extend(header_columns(scope).map(|column| format!("j.{column} AS {column}")));
         if scope.runs != Runs::None {
-            columns.extend(of_run.clone());
+            columns.extend(columns_of_run());
         }
+        let (job, slot) = (one_of("job", jobs), one_of("slot", slots));
         let Tables { jobs: of_jobs, runs, .. } = &self.tables;
         let of_job = format!("LEFT JOIN {runs} r ON r.namespace = j.namespace AND r.job = j.job");
         // Of one job both are looked up, however many records it has: a database that reads rows
@@ -179,27 +173,34 @@ impl Statements {
         let apart = scope.runs == Runs::OfSlotsAndOpen && jobs == 1;
         let join = match scope.runs {
             Runs::None => String::new(),
-            Runs::OfSlots => format!("{of_job} AND r.{slot}"),
-            Runs::OfSlotsAndOpen if apart => format!("{of_job} AND r.{slot}"),
-            Runs::OfSlotsAndOpen => format!("{of_job} AND (r.{slot} OR r.status IS NULL)"),
+            Runs::OfSlotsAndOpen if !apart => {
+                format!("{of_job} AND (r.{slot} OR r.status IS NULL)")
+            }
+            Runs::OfSlots | Runs::OfSlotsAndOpen => format!("{of_job} AND r.{slot}"),
             Runs::Open => format!("{of_job} AND r.status IS NULL"),
             Runs::All => of_job,
         };
-        let mut text = format!(
+        let open = if apart { self.open_runs_text(scope, &job, &slot) } else { String::new() };
+        let text = format!(
             "SELECT {} FROM (SELECT 1 AS here) o LEFT JOIN {of_jobs} j \
-             ON j.namespace = ? AND j.{job} {join}",
+             ON j.namespace = ? AND j.{job} {join}{open}",
             columns.join(", ")
         );
-        if apart {
-            nothing.extend(of_run);
-            let _infallible = write!(
-                text,
-                " UNION ALL SELECT {} FROM {runs} r WHERE r.namespace = ? AND r.{job} \
-                 AND r.status IS NULL AND NOT (r.{slot})",
-                nothing.join(", ")
-            );
-        }
         text.trim_end().to_owned()
+    }
+
+    /// The second half of a read: the open runs of a job that are of none of the slots, without
+    /// the clock and the header.
+    fn open_runs_text(&self, scope: Scope, job: &str, slot: &str) -> String {
+        let mut columns = vec!["NULL AS now_ms".to_owned(), "r.job AS job".to_owned()];
+        columns.extend(header_columns(scope).map(|column| format!("NULL AS {column}")));
+        columns.extend(columns_of_run());
+        format!(
+            " UNION ALL SELECT {} FROM {} r WHERE r.namespace = ? AND r.{job} \
+             AND r.status IS NULL AND NOT (r.{slot})",
+            columns.join(", "),
+            self.tables.runs
+        )
     }
 
     /// Reads of all runs of some jobs what trimming goes by, in the order of [`OUTLINES`].
@@ -271,6 +272,16 @@ impl Statements {
         };
         stamps.entry(jobs).or_insert_with(make).clone()
     }
+}
+
+/// The columns of a job's header, in the order in which a read brings them.
+fn header_columns(scope: Scope) -> impl Iterator<Item = &'static str> {
+    JOB_COLUMNS.into_iter().chain(scope.missed.then_some("missed"))
+}
+
+/// The columns of a run, each under the name that it has beside a header.
+fn columns_of_run() -> impl Iterator<Item = String> {
+    RUN_COLUMNS.into_iter().map(|(name, alias)| format!("r.{name} AS {alias}"))
 }
 
 /// The condition that a column holds one of so many parameters.

@@ -1,7 +1,7 @@
 //! The forms that a run takes when it is granted, and how a grant is answered.
 
 use crate::backend::contract::{ClaimInput, ClaimOutcome, OutcomeKind, StoredResult};
-use crate::lease::model::{Run, Status};
+use crate::lease::model::{Run, RunKey, Status};
 
 /// The length of a lease where a caller names none (ms).
 pub const DEFAULT_LEASE_MS: i64 = 30_000;
@@ -46,20 +46,11 @@ pub(super) fn first_grant(
 
 pub(super) fn without_lease(input: &ClaimInput, manual: bool, slot: i64, now: i64) -> Run {
     Run {
-        slot,
-        manual,
         token: input.token.clone(),
         by: input.instance_id.clone(),
         at: now,
         attempt: 1,
-        fence: 0,
-        crashes: 0,
-        lease_until: 0,
-        lease_ms: 0,
-        max_takeovers: 0,
-        released: false,
-        status: None,
-        ended_at: None,
+        ..Run::blank(RunKey { slot, manual })
     }
 }
 
@@ -74,19 +65,9 @@ pub(super) fn skipped(input: &ClaimInput, now: i64) -> Run {
 /// A result whose claim is not here (it was made on another store, or has been trimmed).
 pub(super) fn from_result(result: &StoredResult) -> Run {
     Run {
-        slot: result.slot,
-        manual: result.manual,
-        token: String::new(),
         by: result.by.clone(),
         at: result.started_at,
         attempt: result.attempt.unwrap_or(1),
-        fence: 0,
-        crashes: 0,
-        lease_until: 0,
-        lease_ms: 0,
-        max_takeovers: 0,
-        released: false,
-        status: None,
-        ended_at: None,
+        ..Run::blank(RunKey { slot: result.slot, manual: result.manual })
     }
 }
