@@ -26,9 +26,9 @@ RUN = f"fleet-{secrets.token_hex(4)}"
 FORGET_RABBITMQ = Path(__file__).resolve().parent.parent / "forget-rabbitmq.sh"
 
 
-def forget_all() -> None:
-    """Removes what does not go by itself: the streams of RabbitMQ."""
-    subprocess.run([str(FORGET_RABBITMQ), f"anarchon.{RUN}-"], check=True)
+def forget_rabbitmq(namespace: str) -> None:
+    """Removes the streams of the namespaces that begin so, which do not go by themselves."""
+    subprocess.run([str(FORGET_RABBITMQ), f"anarchon.{namespace}"], check=True)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import { AnarchonError, fromSqliteDatabase, Scheduler, SqliteBackend } from 'ana
 import { checkBackend } from 'anarchon/testing';
 import Database from 'better-sqlite3';
 import { folder } from './program.mjs';
+import { collecting } from './running.mjs';
 import { SqliteStranger } from './stores/stranger.mjs';
 import { tally } from './tally.mjs';
 
@@ -170,15 +171,7 @@ for (const driver of DRIVERS) {
 
     test('schedulers that race run each slot once', async (t) => {
       const file = join(folder(t), 'jobs.db');
-      const slots = [];
-      let enough;
-      const done = new Promise((resolve) => {
-        enough = resolve;
-      });
-      const handler = (ctx) => {
-        slots.push(ctx.slot);
-        if (slots.length >= 6) enough();
-      };
+      const { handler, done, slots } = collecting(6);
       const all = ['a', 'b', 'c'].map((instanceId) => {
         const database = fromSqliteDatabase(sqlite(t, file, driver));
         const backend = new SqliteBackend({ database });

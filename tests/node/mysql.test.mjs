@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { fromMysql2, MySqlBackend, Scheduler } from 'anarchon';
+import { fromMysql2, MySqlBackend } from 'anarchon';
 import { checkBackend } from 'anarchon/testing';
 import { createPool } from 'mysql2/promise';
+import { collecting, started } from './running.mjs';
 import { tally } from './tally.mjs';
 
 const URL_OF_SERVER = process.env.ANARCHON_TEST_MYSQL_URL ?? 'mysql://root@127.0.0.1:3306/test';
@@ -43,15 +44,6 @@ function tables(t) {
   return table;
 }
 
-async function started(t, backend, { when = '1h', handler = () => {}, ...options } = {}) {
-  const scheduler = new Scheduler({ backend, logger: false, ...options });
-  scheduler.on('error', () => {});
-  scheduler.every('job', when, handler, { jitterMs: 0 });
-  t.after(() => scheduler.stop({ graceMs: 0 }));
-  await scheduler.start();
-  return scheduler;
-}
-
 describe('mysql2', { skip }, () => {
   test('keeps the whole contract, with a pool for each client', async (t) => {
     const table = tables(t);
@@ -78,15 +70,7 @@ describe('mysql2', { skip }, () => {
       new MySqlBackend({ database: fromMysql2(opened(t)), table }),
       new MySqlBackend(url.href),
     ];
-    const slots = [];
-    let enough;
-    const done = new Promise((resolve) => {
-      enough = resolve;
-    });
-    const handler = (ctx) => {
-      slots.push(ctx.slot);
-      if (slots.length >= 8) enough();
-    };
+    const { handler, done, slots } = collecting(8);
     const all = [];
     for (const [index, backend] of backends.entries()) {
       all.push(await started(t, backend, { when: '200ms', handler, instanceId: 'abc'[index] }));

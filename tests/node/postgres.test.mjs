@@ -6,6 +6,7 @@ import { fromPg, fromPostgresJs, PostgresBackend, Scheduler } from 'anarchon';
 import { checkBackend } from 'anarchon/testing';
 import pg from 'pg';
 import postgres from 'postgres';
+import { collecting, started } from './running.mjs';
 import { PostgresStranger } from './stores/stranger.mjs';
 import { tally } from './tally.mjs';
 
@@ -75,30 +76,6 @@ function tables(t) {
     await client.end();
   });
   return table;
-}
-
-/** A running scheduler with one job. */
-async function started(t, backend, { when = '1h', handler = () => {}, ...options } = {}) {
-  const scheduler = new Scheduler({ backend, logger: false, ...options });
-  scheduler.on('error', () => {});
-  scheduler.every('job', when, handler, { jitterMs: 0 });
-  t.after(() => scheduler.stop({ graceMs: 0 }));
-  await scheduler.start();
-  return scheduler;
-}
-
-/** Resolves with the slots when the handler has run for `count` of them, whoever ran it. */
-function collecting(count) {
-  const slots = [];
-  let enough;
-  const done = new Promise((resolve) => {
-    enough = resolve;
-  });
-  const handler = (ctx) => {
-    slots.push(ctx.slot);
-    if (slots.length >= count) enough(slots);
-  };
-  return { handler, done, slots };
 }
 
 for (const driver of DRIVERS) {

@@ -13,6 +13,7 @@ import {
   Scheduler,
 } from 'anarchon';
 import { checkBackend } from 'anarchon/testing';
+import { collecting } from './running.mjs';
 import { tally } from './tally.mjs';
 
 // Namespaces of their own for each run, so that no test meets the records of another.
@@ -89,11 +90,7 @@ for (const server of SERVERS) {
 
     test('two replicas share the slots', async (t) => {
       if (!(await reached(t))) return;
-      const slots = [];
-      let enough;
-      const ran = new Promise((resolve) => {
-        enough = resolve;
-      });
+      const { handler, done, slots } = collecting(5);
       const replicas = ['a', 'b'].map(
         (instanceId) =>
           new Scheduler({
@@ -104,18 +101,10 @@ for (const server of SERVERS) {
           }),
       );
       for (const replica of replicas) {
-        replica.every(
-          'tick',
-          '200ms',
-          (ctx) => {
-            slots.push(ctx.slot);
-            if (slots.length >= 5) enough();
-          },
-          { jitterMs: 20 },
-        );
+        replica.every('tick', '200ms', handler, { jitterMs: 20 });
         await replica.start();
       }
-      await ran;
+      await done;
       for (const replica of replicas) await replica.stop();
       assert.equal(new Set(slots).size, slots.length, `${slots}`);
       const [one] = replicas;

@@ -6,9 +6,7 @@ import asyncio
 import json
 import os
 import secrets
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +23,7 @@ from anarchon import (
     Scheduler,
 )
 from anarchon.testing import check_backend
+from fleet.stores import forget_rabbitmq
 from python.tally import tally
 
 # One entry a store.
@@ -60,14 +59,13 @@ BRIEF: dict[str, Any] = {"clients": 2, "rounds": 2, "histories": 1, "steps": 15}
 WHOLE: dict[str, Any] = {"complete": True, "rounds": 5, "histories": 5}
 # A namespace of its own for each run, so that no test meets the records of another.
 NAMESPACE = f"py-{secrets.token_hex(6)}"
-FORGET_RABBITMQ = Path(__file__).resolve().parent.parent / "forget-rabbitmq.sh"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
     """The streams of RabbitMQ do not go by themselves."""
     yield
-    subprocess.run([str(FORGET_RABBITMQ), f"anarchon.{NAMESPACE}."], check=True)
+    forget_rabbitmq(f"{NAMESPACE}.")
 
 
 @pytest.fixture(params=SERVERS)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from fleet.scenarios import played, playing, pytest_collection_finish
-from fleet.stores import forget_all
+from fleet.stores import RUN, forget_rabbitmq
 
 __all__ = ["played", "playing", "pytest_collection_finish"]
 
@@ -13,4 +13,4 @@ __all__ = ["played", "playing", "pytest_collection_finish"]
 def forgotten() -> Iterator[None]:
     """What the fleets have left in a store is gone after the tests."""
     yield
-    forget_all()
+    forget_rabbitmq(f"{RUN}-")

@@ -1,6 +1,9 @@
-//! Claims and limits as most tests want them.
+//! Claims, results and limits as most tests want them.
 
-use anarchon::backend::contract::{ClaimInput, ClaimKind, JobLimits, Overlap, RunClaim};
+use anarchon::backend::contract::{
+    ClaimInput, ClaimKind, JobLimits, Overlap, RunClaim, StoredResult,
+};
+use anarchon::lease::model::Status;
 
 /// A claim of `host-<token>` without anything special.
 pub fn input(job: &str, slot: i64, token: &str) -> ClaimInput {
@@ -26,6 +29,23 @@ pub fn claim(job: &str, slot: i64, token: &str) -> RunClaim {
         kind: ClaimKind::Slot,
         max_takeovers: 2,
         not_after_ms: None,
+    }
+}
+
+/// The result of a scheduled run of `host-<token>` that succeeded; its output is `[<slot>]`.
+pub fn result(slot: i64, token: &str) -> StoredResult {
+    StoredResult {
+        slot,
+        manual: false,
+        by: format!("host-{token}"),
+        status: Status::Succeeded,
+        started_at: 1,
+        ended_at: 2,
+        attempt: Some(1),
+        error: None,
+        output: Some(format!("[{slot}]")),
+        output_truncated: None,
+        abandoned: None,
     }
 }
 

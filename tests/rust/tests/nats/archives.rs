@@ -1,34 +1,18 @@
 //! Ended runs are archived many together; nobody sees a difference, but for the size of a state.
 
-use anarchon::backend::contract::{Backend, OutcomeKind, RunStore, StoredResult};
+use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
 use anarchon::backends::nats::NatsBackend;
 use anarchon::lease::model::Status;
-use anarchon_tests::inputs::{claim, limits};
+use anarchon_tests::inputs::{claim, limits, result};
 
 use crate::server::{Ground, opened};
-
-fn result(slot: i64) -> StoredResult {
-    StoredResult {
-        slot,
-        manual: false,
-        by: "host-t".to_owned(),
-        status: Status::Succeeded,
-        started_at: 1,
-        ended_at: 2,
-        attempt: Some(1),
-        error: None,
-        output: Some(format!("[{slot}]")),
-        output_truncated: None,
-        abandoned: None,
-    }
-}
 
 async fn won(store: &NatsBackend, slot: i64, token: &str) -> OutcomeKind {
     RunStore::claim(store, &claim("job", slot, token)).await.expect("answers").kind
 }
 
 async fn finish(store: &NatsBackend, slot: i64, token: &str, status: Status) -> bool {
-    let body = result(slot);
+    let body = result(slot, "t");
     store.finish("job", slot, token, status, Some(&body)).await.expect("answers")
 }
 

@@ -1,32 +1,16 @@
 //! What is trimmed is gone with all that belongs to it, and its slot stays taken.
 
-use anarchon::backend::contract::{Backend, OutcomeKind, RunStore, StoredResult};
+use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
 use anarchon::lease::model::Status;
-use anarchon_tests::inputs::{claim, limits};
+use anarchon_tests::inputs::{claim, limits, result};
 
 use crate::server::Ground;
-
-fn result(slot: i64) -> StoredResult {
-    StoredResult {
-        slot,
-        manual: false,
-        by: "host-t".to_owned(),
-        status: Status::Succeeded,
-        started_at: 1,
-        ended_at: 2,
-        attempt: Some(1),
-        error: None,
-        output: Some(format!("[{slot}]")),
-        output_truncated: None,
-        abandoned: None,
-    }
-}
 
 async fn run(store: &impl RunStore, slot: i64) {
     let mut asked = claim("job", slot, "t");
     asked.input.history_size = 3;
     assert_eq!(RunStore::claim(store, &asked).await.expect("answers").kind, OutcomeKind::Won);
-    let body = result(slot);
+    let body = result(slot, "t");
     let ended = store.finish("job", slot, "t", Status::Succeeded, Some(&body)).await;
     assert!(ended.expect("answers"));
 }
@@ -61,7 +45,7 @@ async fn bodies_go_with_their_records_and_no_slot_opens_again() {
 async fn a_body_written_in_vain_is_removed() {
     for ground in Ground::all().await {
         let store = ground.open().await;
-        let body = result(5);
+        let body = result(5, "t");
         RunStore::claim(&store, &claim("job", 5, "holder")).await.expect("answers");
         let ended = store.finish("job", 5, "stranger", Status::Failed, Some(&body)).await;
         assert!(!ended.expect("answers"));

@@ -1,32 +1,16 @@
 //! How many round trips a call costs, counted on the wire.
 
-use anarchon::backend::contract::{Backend, OutcomeKind, RunStore, StoredResult};
+use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
 use anarchon::backends::nats::NatsBackend;
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::lease::model::Status;
-use anarchon_tests::inputs::{claim, limits};
+use anarchon_tests::inputs::{claim, limits, result};
 use anarchon_tests::page;
 
 use crate::server::{Ground, opened};
 
 async fn claim_of(store: &NatsBackend, slot: i64, token: &str) -> OutcomeKind {
     RunStore::claim(store, &claim("job", slot, token)).await.expect("answers").kind
-}
-
-fn result(slot: i64) -> StoredResult {
-    StoredResult {
-        slot,
-        manual: false,
-        by: "host-winner".to_owned(),
-        status: Status::Succeeded,
-        started_at: 1,
-        ended_at: 2,
-        attempt: Some(1),
-        error: None,
-        output: Some("[1]".to_owned()),
-        output_truncated: None,
-        abandoned: None,
-    }
 }
 
 /// On servers before 2.10 the clock is measured at the start and once a minute, and costs nothing
@@ -43,7 +27,7 @@ async fn a_winner_costs_two_and_a_loser_one() {
         let loser = proxy.trips(claim_of(&store, 7, "loser")).await;
         // In the millisecond of its claim a renewal for as long as the claim changes nothing.
         let beat = proxy.trips(store.heartbeat("job", 7, "winner", 60_000)).await;
-        let body = result(7);
+        let body = result(7, "winner");
         let end =
             proxy.trips(store.finish("job", 7, "winner", Status::Succeeded, Some(&body))).await;
         let late = proxy.trips(claim_of(&store, 7, "late")).await;

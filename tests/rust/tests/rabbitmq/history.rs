@@ -3,32 +3,17 @@
 use anarchon::backend::contract::{Backend, StoredResult};
 use anarchon::backends::rabbitmq::RabbitMqBackend;
 use anarchon::lease::model::Status;
-use anarchon_tests::inputs::{input, limits};
+use anarchon_tests::inputs::{input, limits, result};
 use futures_util::future::join_all;
 
 use crate::ground::{Ground, now};
-
-fn result(slot: i64, output: &str) -> StoredResult {
-    StoredResult {
-        slot,
-        manual: false,
-        by: "host-t".to_owned(),
-        status: Status::Succeeded,
-        started_at: slot,
-        ended_at: slot + 5,
-        attempt: None,
-        error: None,
-        output: Some(format!("{output:?}")),
-        output_truncated: None,
-        abandoned: None,
-    }
-}
 
 async fn run(store: &RabbitMqBackend, slot: i64, output: &str, history_size: i64) {
     let mut asked = input("job", slot, "t");
     asked.history_size = history_size;
     store.record_claim(&asked).await.expect("records");
-    store.save_result("job", &result(slot, output), history_size, None).await.expect("saves");
+    let ended = StoredResult { output: Some(format!("{output:?}")), ..result(slot, "t") };
+    store.save_result("job", &ended, history_size, None).await.expect("saves");
 }
 
 #[tokio::test]
