@@ -43,6 +43,8 @@ def rows_of_stores() -> Iterator[Row]:
         for connections in ("1 connection", "16 connections"):
             bare = f"{store}: bare {take}, {connections}"
             yield "rust", f"{store}: claims won, {connections}", ("rust", bare)
+            turns = f"{store}: claims won by two in turns, {connections}"
+            yield "rust", turns, ("rust", bare)
         bare = f"{store}: bare {look}, 1 connection"
         yield "rust", f"{store}: claims lost, 1 connection", ("rust", bare)
     for what in (

@@ -6,10 +6,12 @@ pub mod memory;
 pub mod mysql;
 #[cfg(feature = "nats")]
 pub mod nats;
+mod own;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "rabbitmq")]
 pub mod rabbitmq;
+mod reading;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod sql;

@@ -69,7 +69,7 @@ pub async fn claims_over_connections_that_break_are_won_once_each(
             }
         })
     };
-    for slot in 1..=60 {
+    for slot in 1..=120 {
         let claim = claim("job", slot, &format!("token-{slot}"));
         let outcome = runs(store).claim(&claim).await.expect("is asked again");
         assert_eq!((outcome.kind, outcome.attempt), (OutcomeKind::Won, Some(1)), "slot {slot}");

@@ -1,5 +1,6 @@
 //! What the tests and benchmarks of several stores share.
 
+pub mod alone;
 pub mod certificates;
 pub mod faults;
 pub mod heard;

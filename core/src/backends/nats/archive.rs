@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::stored::{Row, Stored, broken, run_of};
+use super::stored::{Row, Rows, Stored, broken, run_of};
 use crate::error::{Error, Result};
 use crate::lease::model::{Run, RunKey, Status};
 use crate::lease::rules::Call;
@@ -174,7 +174,9 @@ impl Stored {
         }
         archive
     }
+}
 
+impl Rows {
     /// Takes in what the state says of an archive.
     pub(super) fn read_archive(&mut self, archive: Archive) {
         let mut slot = 0_i64;
@@ -182,10 +184,10 @@ impl Stored {
         for (place, (since, end)) in slots.into_iter().zip(ends).enumerate() {
             slot = slot.wrapping_add(since);
             let key = RunKey { slot, manual: manual.binary_search(&place).is_ok() };
-            self.state.runs.insert(key, brief(key, slot.wrapping_add(end)));
-            self.archived.insert(key, at);
+            self.runs.push((key, brief(key, slot.wrapping_add(end))));
+            self.archived.push((key, at));
             if let Some(before) = bodies.get(place).filter(|before| **before != 0) {
-                self.bodies.insert(key, at.wrapping_sub(*before));
+                self.bodies.push((key, at.wrapping_sub(*before)));
             }
         }
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::api::{Api, StreamInfo};
 use super::link::Link;
 use super::options::NatsOptions;
-use super::reading::Source;
+use super::source::Source;
 use super::subjects;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Code, Error, Result};

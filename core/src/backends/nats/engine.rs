@@ -8,11 +8,13 @@ use futures_util::future::{BoxFuture, FutureExt, Shared as SharedFuture, join, j
 
 use super::api::{Api, Published};
 use super::link::mono_ms;
-use super::reading::{Reading, Source};
+use super::source::Source;
 use super::store::Shared;
 use super::stored::{Stored, encode_body};
 use super::subjects;
 use crate::backend::contract::StoredResult;
+use crate::backends::own::{Decided, Mark};
+use crate::backends::reading::Reading;
 use crate::clock::{SystemClock, sleep_for};
 use crate::error::{Code, Error, Result};
 use crate::lease::model::RunKey;
@@ -41,6 +43,8 @@ pub(super) struct Loaded {
     pub(super) seq: u64,
     /// When it was stored, by the server's clock (ms).
     pub(super) at_ms: Option<i64>,
+    /// How many connections had been lost before.
+    losses: u64,
 }
 
 /// What calls on one job came to.
@@ -76,6 +80,15 @@ struct Group<'a> {
     unknown: Vec<(String, Vec<Answer>)>,
     /// Archives that those name.
     doubtful: Vec<u64>,
+}
+
+/// What became of an attempt.
+enum Attempted {
+    Answered(Vec<Answer>),
+    /// Somebody was faster.
+    Behind,
+    /// What was written here last did not serve after all: it has to be read.
+    Unread,
 }
 
 impl Group<'_> {
@@ -153,10 +166,11 @@ impl Engine<'_> {
             let reading = async {
                 if round == 0 { first.clone().await } else { self.source.read(api).await }
             };
-            let ended = self.attempt(api, &mut group, reading).await;
-            let failed = match ended {
-                Ok(Some(answers)) => return (places, Ok(answers)),
-                Ok(None) => None,
+            let own = self.own(api, group.job).filter(|_| round == 0);
+            let failed = match self.attempt(api, &mut group, reading, own).await {
+                Ok(Attempted::Answered(answers)) => return (places, Ok(answers)),
+                Ok(Attempted::Unread) => continue,
+                Ok(Attempted::Behind) => None,
                 Err(error) if error.code() == Some(Code::BackendUnavailable) => Some(error),
                 Err(error) => return (places, Err(error)),
             };
@@ -184,16 +198,26 @@ impl Engine<'_> {
         }
     }
 
-    /// Loads, decides and publishes once. `None` if somebody was faster.
+    /// Loads, unless what was written here last serves the calls; decides and publishes once.
     async fn attempt(
         &self,
         api: &Api<'_>,
         group: &mut Group<'_>,
         reading: impl Future<Output = Result<Reading>>,
-    ) -> Result<Option<Vec<Answer>>> {
+        mut own: Option<(Loaded, Mark)>,
+    ) -> Result<Attempted> {
         let job = group.job;
-        let (loaded, reading, bodies) =
-            join3(self.load(api, job), reading, self.write_bodies(api, group)).await;
+        let mark = own.as_ref().map(|own| own.1);
+        let unread = own.take_if(|own| own.1.serves(&own.0.stored.state, group.asked()));
+        let is_unread = unread.is_some();
+        let behind = || if is_unread { Attempted::Unread } else { Attempted::Behind };
+        let load = async {
+            match unread {
+                Some((loaded, _)) => Ok(loaded),
+                None => self.load(api, job).await,
+            }
+        };
+        let (loaded, reading, bodies) = join3(load, reading, self.write_bodies(api, group)).await;
         // What was written counts also where something else failed: it is not written again.
         let bodies = bodies.into_iter().filter_map(|(place, seq)| match seq {
             Ok(seq) => {
@@ -209,39 +233,56 @@ impl Engine<'_> {
         }
         let ours = group.unknown.iter().find(|(stamp, _)| *stamp == loaded.stored.stamp);
         if let Some((_, answers)) = ours {
-            return Ok(Some(answers.clone()));
+            return Ok(Attempted::Answered(answers.clone()));
         }
         let wanted = loaded.stored.wanted_by(group.asked());
         if !self.fill(api, &mut loaded.stored, wanted).await? {
-            return Ok(None);
+            return Ok(behind());
         }
         let now = reading.now(mono_ms(), loaded.at_ms);
-        let verdict = decide(&loaded.stored, group, now);
+        let gone = std::mem::take(&mut loaded.stored.gone);
+        let runs = loaded.stored.state.runs.len();
+        let verdict = decide(loaded.stored, group, now);
         let Some(mut next) = verdict.next else {
+            if is_unread {
+                return Ok(Attempted::Unread);
+            }
+            if let Some(own) = own.filter(|own| own.0.seq == loaded.seq) {
+                self.shared.owns.put(self.namespace, job, own);
+            }
             api.remove(&verdict.useless).await;
-            return Ok(Some(verdict.answers));
+            return Ok(Attempted::Answered(verdict.answers));
         };
         let archive = self.archive(api, group, &mut next).await;
         next.stamp = self.shared.random.token();
         let text = next.encode()?;
-        let grows = next.state.runs.len() > loaded.stored.state.runs.len();
+        let grows = next.state.runs.len() > runs;
         self.check_size(api, job, text.len(), grows)?;
         // What the state loaded says is to be removed is removed before the state that no longer
         // says it.
-        api.remove(&loaded.stored.gone).await;
+        api.remove(&gone).await;
         let subject = subjects::of_job(&self.shared.options.prefix, self.namespace, job);
         match api.publish(subject, text, Some(loaded.seq)).await {
-            Ok(Published::As(_)) => {
+            Ok(Published::As(seq)) => {
                 api.remove(&verdict.useless).await;
                 // A writing in doubt that had got through would be named by what came after it; one
                 // that had not can do so no more.
                 group.doubtful.retain(|number| !next.is_named(*number));
                 api.remove(&std::mem::take(&mut group.doubtful)).await;
-                Ok(Some(verdict.answers))
+                let decided = Decided {
+                    on: (loaded.seq > 0).then_some(loaded.seq),
+                    is_whole: true,
+                    calls: group.asked(),
+                    answers: &verdict.answers,
+                    now,
+                };
+                let mark = Mark::of(decided, mark, seq);
+                self.keep(api, job, next, mark);
+                Ok(Attempted::Answered(verdict.answers))
             }
             Ok(Published::Behind) => {
                 api.remove(archive.as_slice()).await;
-                Ok(None)
+                Ok(behind())
             }
             Err(error) => {
                 group.unknown.push((next.stamp, verdict.answers));
@@ -251,12 +292,25 @@ impl Engine<'_> {
         }
     }
 
+    /// What was written here last of a job, unless a connection was lost since: the next one may
+    /// lead to another server, with another stream of this name.
+    fn own(&self, api: &Api<'_>, job: &str) -> Option<(Loaded, Mark)> {
+        let own = self.shared.owns.take(self.namespace, job);
+        own.filter(|own| own.0.losses == api.link.losses())
+    }
+
+    fn keep(&self, api: &Api<'_>, job: &str, stored: Stored, mark: Mark) {
+        let (seq, at_ms) = (mark.version, Some(mark.decided_at));
+        let written = Loaded { stored, seq, at_ms, losses: api.link.losses() };
+        self.shared.owns.put(self.namespace, job, (written, mark));
+    }
+
     /// The state of a job as it stands.
     pub(super) async fn load(&self, api: &Api<'_>, job: &str) -> Result<Loaded> {
         let subject = subjects::of_job(&self.shared.options.prefix, self.namespace, job);
         let Some(kept) = api.last(&subject).await? else { return Ok(Loaded::default()) };
         let stored = Stored::decode(&subject, &kept.data)?;
-        Ok(Loaded { stored, seq: kept.seq, at_ms: Some(kept.at_ms) })
+        Ok(Loaded { stored, seq: kept.seq, at_ms: Some(kept.at_ms), losses: api.link.losses() })
     }
 
     /// Reads archives into a state. False if one is no longer kept: the state is an old one.
@@ -375,8 +429,7 @@ fn body_of(call: &Call) -> Option<&StoredResult> {
 }
 
 /// Decides the calls one after the other, at the store's time `now` (ms).
-fn decide(stored: &Stored, group: &Group<'_>, now: i64) -> Verdict {
-    let mut next = Stored { gone: Vec::new(), ..stored.clone() };
+fn decide(mut next: Stored, group: &Group<'_>, now: i64) -> Verdict {
     let mut written = group.bodies.clone();
     let mut answers = Vec::with_capacity(group.calls.len());
     let mut changes = false;

@@ -18,7 +18,7 @@ mod engine;
 mod failure;
 mod link;
 mod options;
-mod reading;
+mod source;
 mod store;
 mod stored;
 mod subjects;

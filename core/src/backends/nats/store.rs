@@ -9,7 +9,8 @@ use super::check;
 use super::engine::{Engine, Loaded};
 use super::link::{Link, Links};
 use super::options::NatsOptions;
-use super::reading::Source;
+use super::source::Source;
+use crate::backends::own::Owns;
 use crate::error::{Error, Result};
 use crate::lease::model::JobState;
 use crate::random::Random;
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) options: Arc<NatsOptions>,
     pub(super) links: Links,
     pub(super) random: Random,
+    pub(super) owns: Owns<Loaded>,
     opening: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
@@ -69,6 +71,7 @@ impl NatsBackend {
             links: Links::new(options.clone()),
             options,
             random: Random::system(),
+            owns: Owns::default(),
             opening: tokio::sync::Mutex::default(),
             state: Mutex::new(State { access: Access::Closed, source: None, closing }),
         });

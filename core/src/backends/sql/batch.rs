@@ -1,20 +1,19 @@
-//! Calls that travel together: read in one statement, decided, applied in one transaction.
+//! Calls that travel together: which go into one attempt, and how often it is made again.
 
+use super::attempt::Attempt;
 use super::client::Lane;
-use super::decide::{Seen, Short, Verdict, decide, lease_of, scope_of, slot_of};
+use super::decide::{lease_of, slot_of};
 use super::engine::{Ask, Live, SqlEngine, SqlStore};
 use super::failures::Failures;
-use super::load::Read;
-use super::plan::{Plan, Unit};
-use super::statements::{LONGEST, Runs, Scope, padded};
+use super::statements::LONGEST;
 use crate::clock::{Clock, SystemClock, sleep_for};
 use crate::error::{Error, Result};
-use crate::lease::rules::{Answer, Call};
+use crate::lease::rules::Answer;
 
 /// The calls on one job, by their place in the batch.
 pub(super) struct Group {
-    job: String,
-    calls: Vec<usize>,
+    pub(super) job: String,
+    pub(super) calls: Vec<usize>,
     failures: Failures,
 }
 
@@ -23,9 +22,6 @@ impl Group {
         Group { job: job.to_owned(), calls: vec![call], failures: Failures::default() }
     }
 }
-
-/// Where more of the oldest runs must be known than this, all are read.
-const MOST_OLDEST: usize = 64;
 
 /// The most different slots in one statement, and so the most calls on one job at once.
 const MOST_SLOTS: usize = 256;
@@ -100,7 +96,7 @@ impl<S: SqlStore + ?Sized> Batch<'_, S> {
                     break;
                 }
                 let lot: Vec<Group> = pending.drain(..lots.min(pending.len())).collect();
-                match self.attempt(&lot).await {
+                match Attempt::run(self, &lot).await {
                     Ok(answered) => {
                         for (group, answered) in lot.into_iter().zip(answered) {
                             match answered {
@@ -152,106 +148,6 @@ impl<S: SqlStore + ?Sized> Batch<'_, S> {
         let leases = calls.filter_map(|call| lease_of(&self.asks[*call].call));
         let sixth = leases.map(|lease_ms| lease_ms / 6).min().unwrap_or(i64::MAX);
         self.engine.shared.options.call_timeout_ms.min(sixth)
-    }
-
-    /// Reads, decides and applies once. `None` for a group whose guard did not hold.
-    async fn attempt(&self, groups: &[Group]) -> Result<Vec<Option<Vec<Answer>>>> {
-        let wanted = groups.iter().flat_map(|group| &group.calls);
-        let scope = wanted.map(|call| scope_of(&self.asks[*call].call)).reduce(Scope::and);
-        let scope = scope.unwrap_or(Scope::of(Runs::None));
-        let mut read = self.read(groups, scope).await?;
-        let verdicts = self.decide_all(groups, scope, &mut read).await?;
-        let mut answered: Vec<Option<Vec<Answer>>> = Vec::with_capacity(groups.len());
-        let mut units = Vec::new();
-        let mut unit_of = Vec::new();
-        for (index, verdict) in verdicts.into_iter().enumerate() {
-            let Some(mut verdict) = verdict else {
-                answered.push(None);
-                continue;
-            };
-            answered.push(Some(std::mem::take(&mut verdict.answers)));
-            if verdict.changes {
-                units.push(self.unit(&groups[index].job, &read, scope, verdict)?);
-                unit_of.push(index);
-            }
-        }
-        if !units.is_empty() {
-            let held = self.engine.apply(self.live, self.lane, units).await?;
-            for (index, held) in unit_of.into_iter().zip(held) {
-                if !held {
-                    answered[index] = None;
-                }
-            }
-        }
-        Ok(answered)
-    }
-
-    async fn read(&self, groups: &[Group], scope: Scope) -> Result<Read> {
-        let jobs: Vec<&str> = groups.iter().map(|group| group.job.as_str()).collect();
-        let mut slots: Vec<i64> = Vec::new();
-        if scope.runs.by_slot() {
-            let calls = groups.iter().flat_map(|group| &group.calls);
-            slots.extend(calls.filter_map(|call| slot_of(&self.asks[*call].call)));
-            slots.sort_unstable();
-            slots.dedup();
-        }
-        self.engine.read(self.live, self.lane, scope, &jobs, &slots).await
-    }
-
-    /// Decides, loading more of those jobs of which more must be known. `None` for a job that was
-    /// changed meanwhile.
-    async fn decide_all(
-        &self,
-        groups: &[Group],
-        scope: Scope,
-        read: &mut Read,
-    ) -> Result<Vec<Option<Verdict>>> {
-        let (engine, live, lane) = (self.engine, self.live, self.lane);
-        let name = |index: &usize| groups[*index].job.as_str();
-        let scope = Seen::Scope(scope.runs);
-        let mut verdicts: Vec<Result<Verdict, Short>> =
-            groups.iter().map(|group| self.decide(group, read, scope)).collect();
-
-        let few = |short: &Short| short.oldest.filter(|oldest| *oldest <= MOST_OLDEST);
-        let wanted = |verdict: &Result<Verdict, Short>| verdict.as_ref().err().and_then(few);
-        if let Some(oldest) = verdicts.iter().filter_map(wanted).max().map(padded) {
-            let some = (0..groups.len()).filter(|index| wanted(&verdicts[*index]).is_some());
-            let some: Vec<usize> = some.collect();
-            let jobs: Vec<&str> = some.iter().map(name).collect();
-            engine.read_oldest(live, lane, read, &jobs, oldest).await?;
-            for index in some {
-                verdicts[index] = self.decide(&groups[index], read, Seen::Oldest(oldest));
-            }
-        }
-
-        let rest = (0..groups.len()).filter(|index| verdicts[*index].is_err());
-        let rest: Vec<usize> = rest.collect();
-        if !rest.is_empty() {
-            let jobs: Vec<&str> = rest.iter().map(name).collect();
-            engine.read_outlines(live, lane, read, &jobs).await?;
-            for index in rest {
-                verdicts[index] = self.decide(&groups[index], read, Seen::All);
-            }
-        }
-        let whole = |index: usize| !read.job(&groups[index].job).torn;
-        let found = verdicts.into_iter().enumerate();
-        Ok(found.map(|(index, verdict)| verdict.ok().filter(|_| whole(index))).collect())
-    }
-
-    fn decide(&self, group: &Group, read: &Read, seen: Seen) -> Result<Verdict, Short> {
-        let calls: Vec<&Call> = group.calls.iter().map(|call| &self.asks[*call].call).collect();
-        decide(read.job(&group.job), seen, &calls, read.now)
-    }
-
-    fn unit(&self, job: &str, read: &Read, scope: Scope, verdict: Verdict) -> Result<Unit> {
-        let plan = Plan {
-            statements: &self.live.statements,
-            namespace: &self.engine.namespace,
-            job,
-            loaded: read.job(job),
-            scope,
-        };
-        plan.unit(verdict, self.engine.shared.random.token())
     }
 }
 

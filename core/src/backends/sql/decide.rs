@@ -66,8 +66,8 @@ pub(super) struct Written {
 pub(super) struct Verdict {
     /// One answer per call.
     pub(super) answers: Vec<Answer>,
-    /// The header after them.
-    pub(super) header: JobHeader,
+    /// What is known of the job after them.
+    pub(super) state: JobState,
     /// How many records have ended after them.
     pub(super) ended: i64,
     /// What becomes of the runs: written, or dropped.
@@ -106,7 +106,7 @@ pub(super) fn decide(
     let mut state = loaded.state.clone();
     let mut verdict = Verdict {
         answers: Vec::with_capacity(calls.len()),
-        header: JobHeader::default(),
+        state: JobState::default(),
         ended: loaded.ended,
         runs: BTreeMap::new(),
         changes: false,
@@ -142,7 +142,7 @@ pub(super) fn decide(
             verdict.note(change);
         }
     }
-    verdict.header = state.header;
+    verdict.state = state;
     Ok(verdict)
 }
 

@@ -10,7 +10,7 @@
 //! with the same token, which the rules answer as they would have, until the call's deadline or
 //! until another try cannot help (see `failures.rs`).
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
 
@@ -19,11 +19,13 @@ use super::batch::{Batch, chunks};
 use super::client::{Lane, SqlClient, SqlValue};
 use super::dialect::SqlDialect;
 use super::failures::Failures;
-use super::load::{self, Read};
+use super::load::{self, Loaded, Read};
 use super::plan::Unit;
 use super::schema::{DEFAULT_TABLE, Tables};
 use super::statements::{Runs, Scope, Statements, padded};
 use crate::backend::contract::{Wake, WakeListener};
+use crate::backends::own::Owns;
+use crate::backends::reading::{Last, OLDEST_MS, Reading};
 use crate::clock::{Clock, SystemClock, sleep_for};
 use crate::error::{Error, Result};
 use crate::lease::rules::{Answer, Call};
@@ -131,6 +133,16 @@ pub(super) struct Live {
     pub(super) owned: bool,
     pub(super) access: Access,
     pub(super) statements: Arc<Statements>,
+    /// What was written here.
+    pub(super) owns: Owns<Loaded>,
+    /// The database's clock.
+    pub(super) time: Mutex<Last>,
+}
+
+impl Live {
+    pub(super) fn time(&self) -> MutexGuard<'_, Last> {
+        self.time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A call on a job.
@@ -220,12 +232,27 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
                 params.extend_from_within(..);
             }
         }
+        let earliest = SystemClock.mono_ms();
         let rows = live.client.all_in(lane, &sql, &params).await?;
+        let latest = SystemClock.mono_ms();
         let mut read = load::read_rows(scope, rows)?;
+        let reading = Reading { shown: read.now, earliest, latest, given: false };
+        live.time().keep(reading, latest, 0);
         if let Some(clock) = &self.shared.options.clock {
             read.now = clock.wall_ms();
         }
         Ok(read)
+    }
+
+    /// The database's time for a decision on a state that was decided at `decided_at`, unread; none
+    /// if it was not read for a while.
+    pub(super) fn now_unread(&self, live: &Live, decided_at: i64) -> Option<i64> {
+        if let Some(clock) = &self.shared.options.clock {
+            return Some(clock.wall_ms());
+        }
+        let mono = SystemClock.mono_ms();
+        let reading = live.time().fresh(mono, OLDEST_MS, 0)?;
+        Some(reading.now(mono, Some(decided_at)))
     }
 
     /// Adds to what was read the outlines of all runs of some jobs.

@@ -30,6 +30,30 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
+    /// What is known after a decision on it has been applied: the unfinished runs that were known
+    /// before, and of the ended ones those that trimming comes to next.
+    pub(super) fn after(&self, mut state: JobState, ended: i64) -> Loaded {
+        let mut unseen = self.unseen;
+        state.runs.retain(|key, run| {
+            let is_kept = run.is_unfinished() || unseen.newer_than >= Some(*key);
+            unseen.ended += i64::from(!is_kept);
+            unseen.scheduled += i64::from(!is_kept && !key.manual);
+            is_kept
+        });
+        if unseen.newer_than.is_none() {
+            unseen = Unseen::default();
+        }
+        let version = Some(self.version.map_or(1, |version| version + 1));
+        Loaded { version, ended, stored_ended: ended, state, unseen, torn: false }
+    }
+
+    /// How many of the oldest ended runs are known.
+    pub(super) fn oldest(&self) -> usize {
+        let newest = self.unseen.newer_than;
+        let runs = self.state.runs.values();
+        runs.filter(|run| !run.is_unfinished() && Some(run.key()) <= newest).count()
+    }
+
     /// Once all runs are here, they are counted afresh.
     fn count_ended(&mut self) {
         self.ended = count(self.state.runs.values().filter(|run| !run.is_unfinished()));
@@ -131,6 +155,11 @@ pub(super) struct Read {
 }
 
 impl Read {
+    /// Before anything was read.
+    pub(super) fn nothing() -> Read {
+        Read { now: i64::MIN, jobs: HashMap::new() }
+    }
+
     /// What was read of a job; an empty state if it has no row.
     pub(super) fn job(&self, job: &str) -> &Loaded {
         static NOTHING: LazyLock<Loaded> = LazyLock::new(Loaded::default);

@@ -12,7 +12,8 @@
 //! | `plan.rs` | from a decision to guarded writes |
 //! | `apply.rs` | how they are applied in a transaction of any client |
 //! | `engine.rs` | what an open store is, and its single steps: reading, applying |
-//! | `batch.rs` | calls that travel together: load, decide, apply, and again where it was in vain |
+//! | `batch.rs` | calls that travel together, and again where it was in vain |
+//! | `attempt.rs` | one attempt: load, decide, apply |
 //! | `failures.rs` | which failures of a call are worth another try |
 //! | `open.rs` | connecting, checking, creating the tables |
 //! | `backend.rs` | the contract on top |
@@ -21,6 +22,7 @@
 //! | `pool.rs` | connections to a server, one kept apart for heartbeats |
 
 mod apply;
+mod attempt;
 mod backend;
 mod batch;
 mod client;

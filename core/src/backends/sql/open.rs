@@ -1,6 +1,6 @@
 //! Opening a SQL store: connecting, checking, creating the tables once.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 
@@ -9,6 +9,7 @@ use super::engine::{Access, Live, SqlEngine, SqlStore};
 use super::failures::{Failures, is_for_now};
 use super::schema::{SCHEMA_MAJOR, SCHEMA_MINOR};
 use super::statements::Statements;
+use crate::backends::own::Owns;
 use crate::clock::{Clock, SystemClock, sleep_for};
 use crate::error::{Code, Error, Result};
 
@@ -22,7 +23,14 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
         }
         let connected = self.shared.store.connect(access).await?;
         let statements = Arc::new(Statements::new(self.shared.store.dialect(), self.tables()));
-        let live = Live { client: connected.client, owned: connected.owned, access, statements };
+        let live = Live {
+            client: connected.client,
+            owned: connected.owned,
+            access,
+            statements,
+            owns: Owns::default(),
+            time: Mutex::default(),
+        };
         if let Err(error) = self.prepare(&live).await {
             if live.owned {
                 let _closed = live.client.close().await;

@@ -69,10 +69,10 @@ pub(super) struct Plan<'a> {
 
 impl Plan<'_> {
     /// The guarded change of one job.
-    pub(super) fn unit(&self, verdict: Verdict, stamp: String) -> Result<Unit> {
-        let guard = self.guard(&verdict, stamp)?;
+    pub(super) fn unit(&self, verdict: &mut Verdict, stamp: String) -> Result<Unit> {
+        let guard = self.guard(verdict, stamp)?;
         let mut rest = Vec::with_capacity(verdict.runs.len());
-        for (key, written) in verdict.runs {
+        for (key, written) in std::mem::take(&mut verdict.runs) {
             rest.extend(self.step(key, written)?);
         }
         Ok(Unit { job: self.job.to_owned(), guard, rest })
@@ -83,7 +83,7 @@ impl Plan<'_> {
     }
 
     fn guard(&self, verdict: &Verdict, stamp: String) -> Result<Step> {
-        let (loaded, after) = (self.loaded, &verdict.header);
+        let (loaded, after) = (self.loaded, &verdict.state.header);
         let before = &loaded.state.header;
         let counters_only = JobHeader { fence: after.fence, ..before.clone() } == *after
             && loaded.stored_ended == loaded.ended;

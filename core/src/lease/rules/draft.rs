@@ -48,16 +48,21 @@ impl<'a> Draft<'a> {
 
     /// All runs as they stand after what has been decided so far, oldest slot first.
     pub(super) fn all(&self) -> Vec<&Run> {
-        let untouched = self
-            .state
-            .runs
-            .iter()
-            .filter(|(key, _)| !self.touched.contains_key(key))
-            .map(|(_, r)| r);
+        sorted(self.runs(|_| true))
+    }
+
+    /// The runs that are wanted, in any order. A job has up to thousands, of which few are.
+    fn runs(&self, wanted: fn(&Run) -> bool) -> impl Iterator<Item = &Run> {
+        let untouched = self.state.runs.values().filter(move |run| wanted(run));
+        let untouched = untouched.filter(|run| !self.touched.contains_key(&run.key()));
         let touched = self.touched.values().filter_map(|touched| touched.run.as_ref());
-        let mut runs: Vec<&Run> = untouched.chain(touched).collect();
-        runs.sort_by_key(|run| run.key());
-        runs
+        untouched.chain(touched.filter(move |run| wanted(run)))
+    }
+
+    /// How many of the records have ended.
+    pub(super) fn count_ended(&self) -> i64 {
+        let ended = self.runs(|run| !run.is_unfinished()).count();
+        i64::try_from(ended).unwrap_or(i64::MAX)
     }
 
     /// Whether anything may have changed so far.
@@ -66,7 +71,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn unfinished(&self) -> Vec<&Run> {
-        self.all().into_iter().filter(|run| run.is_unfinished()).collect()
+        sorted(self.runs(Run::is_unfinished))
     }
 
     pub(super) fn into_changes(self) -> Vec<Change> {
@@ -88,4 +93,11 @@ impl<'a> Draft<'a> {
         }
         changes
     }
+}
+
+/// Oldest slot first.
+fn sorted<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<&'a Run> {
+    let mut runs: Vec<&Run> = runs.collect();
+    runs.sort_by_key(|run| run.key());
+    runs
 }

@@ -25,6 +25,12 @@ impl Draft<'_> {
 
     fn trimmable(&self) -> Vec<RunKey> {
         let header = &self.header;
+        // With no more than are kept, and none that age, there is nothing to look for.
+        if header.history_ttl_ms.is_none()
+            && self.unseen.ended + self.count_ended() <= header.history_size
+        {
+            return Vec::new();
+        }
         let (mut newer, mut newer_scheduled) = (0, 0);
         let mut unseen = self.unseen.newer_than;
         let mut keys = Vec::new();

@@ -78,6 +78,9 @@ struct Writer {
     cancels: bool,
     pauses: bool,
     forgets: bool,
+    /// The next slot in order, where nearly all claims are those of one instance: a store may then
+    /// know without reading what others wrote only now and then.
+    next_slot: Option<i64>,
     next_token: u32,
     /// Claims so far: who holds or held which slot with which token.
     granted: Vec<(usize, i64, u32)>,
@@ -97,6 +100,7 @@ impl Writer {
             cancels: runs.has_cancel(),
             pauses: runs.has_set_paused(),
             forgets: runs.has_forget(),
+            next_slot: (random.up_to(2) == 0).then_some(0),
             next_token: 0,
             granted: Vec::new(),
             random,
@@ -188,6 +192,11 @@ impl Writer {
     }
 
     fn claim(&mut self) -> Step {
+        let next_slot = self.next_slot.filter(|slot| *slot < SLOTS && !self.chance(5));
+        if let Some(slot) = next_slot {
+            self.next_slot = Some(slot + 1);
+            return self.claim_of(0, slot, ClaimKind::Slot);
+        }
         let takes_over = !self.granted.is_empty() && self.chance(2);
         let (slot, kind) = if takes_over {
             let (_, slot, _) = self.granted[self.pick(self.granted.len())];
@@ -195,8 +204,13 @@ impl Writer {
         } else {
             (self.slot(), if self.chance(4) { ClaimKind::CatchUp } else { ClaimKind::Slot })
         };
+        let by = self.pick(self.instances);
+        self.claim_of(by, slot, kind)
+    }
+
+    fn claim_of(&mut self, by: usize, slot: i64, kind: ClaimKind) -> Step {
         self.next_token += 1;
-        let (by, token) = (self.pick(self.instances), self.next_token);
+        let token = self.next_token;
         self.granted.push((by, slot, token));
         Step::Claim {
             by,

@@ -148,7 +148,7 @@ impl Bare {
     }
 
     /// Looks who has a slot: on a SQL server by the columns of the job and of its run that a claim
-    /// must know, else by the value.
+    /// must know, on NATS by the message that has them, else by the value.
     pub async fn look(&mut self, job: &str, slot: i64) {
         let found = match self {
             Bare::Sqlite(conn) => {
@@ -176,9 +176,9 @@ impl Bare {
                 usize::from(token.is_some())
             }
             Bare::Nats(context) => {
-                let subject = format!("{BARE}.{job}.{slot}");
+                let subject = format!("{PREFIX}.default.job.{job}");
                 let question = serde_json::json!({ "last_by_subj": subject });
-                let api = format!("STREAM.MSG.GET.{BARE}");
+                let api = format!("STREAM.MSG.GET.{PREFIX}");
                 let found: serde_json::Value =
                     context.request(api, &question).await.expect("answers");
                 usize::from(found.get("message").is_some())

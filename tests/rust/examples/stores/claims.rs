@@ -35,7 +35,8 @@ fn tell_rate(name: &str, count: usize, spent: Vec<f64>) {
 /// Both sides of a store, each with so many connections.
 struct Sides {
     bare: Vec<Mutex<Bare>>,
-    ours: Vec<Arc<dyn Backend>>,
+    /// Two instances on each connection's side.
+    ours: Vec<[Arc<dyn Backend>; 2]>,
 }
 
 impl Sides {
@@ -43,7 +44,8 @@ impl Sides {
         let (mut bare, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..count {
             bare.push(Mutex::new(Bare::connect(store).await?));
-            ours.push(opened(&store.with_pool(1)).await);
+            let url = store.with_pool(1);
+            ours.push([opened(&url).await, opened(&url).await]);
         }
         Some(Sides { bare, ours })
     }
@@ -60,11 +62,13 @@ impl Sides {
         .await
     }
 
-    async fn our_slot(&self, slot: i64) -> f64 {
+    /// The same by one of the two instances.
+    async fn our_slot(&self, slot: i64, which: usize) -> f64 {
         let count = self.ours.len();
         let spent =
             seconds(join_all(self.ours.iter().enumerate().map(|(lane, ours)| async move {
                 for number in (lane..JOBS).step_by(count) {
+                    let ours = &ours[which];
                     assert!(ask(ours, &job(number), slot, "winner").await);
                 }
             })))
@@ -73,7 +77,7 @@ impl Sides {
         // claims are timed.
         join_all(self.ours.iter().enumerate().map(|(lane, ours)| async move {
             for number in (lane..JOBS).step_by(count) {
-                end(ours, &job(number), slot, "winner").await;
+                end(&ours[which], &job(number), slot, "winner").await;
             }
         }))
         .await;
@@ -81,7 +85,7 @@ impl Sides {
     }
 
     async fn close(self) {
-        for store in self.ours {
+        for store in self.ours.into_iter().flatten() {
             store.close().await.expect("closes");
         }
     }
@@ -91,22 +95,32 @@ async fn winners(store: &Store, count: usize, first: i64) -> Option<i64> {
     let sides = Sides::open(store, count).await?;
     let words = sides.bare[0].lock().await.words();
     let connections = if count == 1 { "1 connection" } else { "16 connections" };
-    let (mut bare, mut ours) = (Vec::new(), Vec::new());
     let mut slot = first;
-    // What is prepared is prepared in the first two, which are not counted.
-    for _ in 0..2 {
+    // What is prepared is prepared in the first few, which are not counted.
+    for which in [0, 1, 0, 1] {
         sides.bare_slot(slot).await;
-        sides.our_slot(slot).await;
+        sides.our_slot(slot, which).await;
         slot += 1;
     }
-    let begin = Instant::now();
-    while begin.elapsed() < LENGTH || bare.len() < AT_LEAST {
-        bare.push(sides.bare_slot(slot).await);
-        ours.push(sides.our_slot(slot).await);
-        slot += 1;
+    // All claims of a job by one instance; and by two that take turns, so that each finds what the
+    // other has written.
+    let (mut bare, mut ours) = (Vec::new(), [Vec::new(), Vec::new()]);
+    for (instances, spent) in ours.iter_mut().enumerate() {
+        let begin = Instant::now();
+        while begin.elapsed() < LENGTH || spent.len() < AT_LEAST {
+            bare.push(sides.bare_slot(slot).await);
+            spent.push(sides.our_slot(slot, spent.len() % (instances + 1)).await);
+            slot += 1;
+        }
     }
+    let [alone, in_turns] = ours;
     tell_rate(&format!("{}: bare {}, {connections}", store.name, words[0]), JOBS, bare);
-    tell_rate(&format!("{}: claims won, {connections}", store.name), JOBS, ours);
+    tell_rate(&format!("{}: claims won, {connections}", store.name), JOBS, alone);
+    tell_rate(
+        &format!("{}: claims won by two in turns, {connections}", store.name),
+        JOBS,
+        in_turns,
+    );
     sides.close().await;
     Some(slot)
 }
@@ -117,7 +131,7 @@ async fn losers(store: &Store, slot: i64) -> Option<()> {
     let [_, word] = looking.words();
     for number in 0..JOBS {
         looking.win(&job(number), slot).await;
-        assert!(ask(&sides.ours[0], &job(number), slot, "holder").await);
+        assert!(ask(&sides.ours[0][0], &job(number), slot, "holder").await);
     }
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     for round in 0..=15 {
@@ -129,7 +143,7 @@ async fn losers(store: &Store, slot: i64) -> Option<()> {
         let looks = seconds(looks).await;
         let asks = async {
             for number in 0..LOOKS {
-                assert!(!ask(&sides.ours[0], &job(number % JOBS), slot, "loser").await);
+                assert!(!ask(&sides.ours[0][0], &job(number % JOBS), slot, "loser").await);
             }
         };
         let asks = seconds(asks).await;

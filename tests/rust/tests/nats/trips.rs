@@ -4,6 +4,7 @@ use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
 use anarchon::backends::nats::NatsBackend;
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::lease::model::Status;
+use anarchon_tests::alone;
 use anarchon_tests::inputs::{claim, limits, result};
 use anarchon_tests::page;
 
@@ -33,9 +34,21 @@ async fn a_winner_costs_two_and_a_loser_one() {
         let late = proxy.trips(claim_of(&store, 7, "late")).await;
         println!("winner {winner}, loser {loser}, heartbeat {beat}, end {end}, late {late}");
         assert_eq!(Some((winner, loser)), page::row("NATS JetStream").trips);
-        assert_eq!((beat, late), (2, 1));
-        // The end is told to whoever listens, which nobody answers.
+        // What its own claim left need not be read.
+        assert_eq!((beat, late), (1, 1));
+        // The result is written before its end, which is told to whoever listens, and nobody answers.
         assert!((2..=3).contains(&end), "an end took {end} round trips");
+        ground.clean().await;
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_alone_claims_unread_until_somebody_else_writes() {
+    for ground in Ground::all().await {
+        let (proxy, options) = ground.proxy().await;
+        let store = opened(options).await;
+        let other = ground.open().await;
+        alone::claims_unread_until_somebody_else_writes(&store, &other, &proxy, [2, 1]).await;
         ground.clean().await;
     }
 }

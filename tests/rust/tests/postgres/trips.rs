@@ -2,6 +2,7 @@
 
 use anarchon::backend::contract::{OutcomeKind, RunStore};
 use anarchon::lease::model::Status;
+use anarchon_tests::alone;
 use anarchon_tests::inputs::{claim, limits};
 use anarchon_tests::page;
 
@@ -32,9 +33,10 @@ async fn counted(statement_cache: usize) {
     let won = proxy.trips(claim_of(&store, 7, "winner")).await;
     let lost = proxy.trips(claim_of(&store, 7, "loser")).await;
     assert_eq!(Some((won, lost)), page::row("PostgreSQL").trips, "a winner and a loser");
-    assert_eq!(proxy.trips(store.heartbeat("job", 7, "winner", 60_000)).await, 2);
+    // What its own claim left need not be read.
+    assert_eq!(proxy.trips(store.heartbeat("job", 7, "winner", 60_000)).await, 1);
     let ending = store.finish("job", 7, "winner", Status::Succeeded, None);
-    assert_eq!(proxy.trips(ending).await, 2, "an end");
+    assert_eq!(proxy.trips(ending).await, 1, "an end");
     assert_eq!(proxy.trips(claim_of(&store, 7, "late")).await, 1, "one that comes after the end");
     let many: Vec<_> = (0..500).map(|n| claim(&format!("many-{n}"), 60_000, "one")).collect();
     let together = proxy.trips(async {
@@ -54,6 +56,17 @@ async fn a_winner_costs_two_and_a_loser_one() {
 #[tokio::test]
 async fn it_is_the_same_with_nothing_prepared() {
     counted(0).await;
+}
+
+#[tokio::test]
+async fn whoever_is_alone_claims_unread_until_somebody_else_writes() {
+    let Some(schema) = Schema::new().await else { return };
+    let proxy = schema.proxy().await;
+    let mut options = schema.options_through(&proxy);
+    options.notify = false;
+    let store = opened(options).await;
+    let other = opened(schema.options()).await;
+    alone::claims_unread_until_somebody_else_writes(&store, &other, &proxy, [2, 1]).await;
 }
 
 #[tokio::test]

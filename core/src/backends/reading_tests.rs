@@ -62,7 +62,7 @@ fn what_was_read_holds_no_longer_once_a_connection_was_lost_or_a_call_got_no_ans
     let mut last = Last::default();
     last.keep(READING, 540, 2);
     assert_eq!(last.fresh(541, 1_000, 3), None);
-    last.is_doubtful = true;
+    last.doubt();
     assert_eq!(last.fresh(541, 1_000, 2), None);
     last.keep(READING, 540, 3);
     assert_eq!(last.fresh(541, 1_000, 3), Some(READING));
