@@ -31,7 +31,7 @@ STORES = {
     "postgres": ("INSERT … ON CONFLICT DO NOTHING", "SELECT"),
     "mysql": ("INSERT IGNORE", "SELECT"),
     "redis": ("SET NX GET", "GET"),
-    "nats": ("publish with expected sequence", "MSG.GET"),
+    "nats": ("publish with expected sequence", "MSG.GET and its JSON"),
     "rabbitmq": ("queue.declare", "passive queue.declare"),
 }
 Row = tuple[str, str, tuple[str, str] | None]

@@ -73,7 +73,7 @@ impl Bare {
             Bare::Sqlite(_) | Bare::Postgres(_) => ["INSERT … ON CONFLICT DO NOTHING", "SELECT"],
             Bare::MySql(_) => ["INSERT IGNORE", "SELECT"],
             Bare::Redis(_) => ["SET NX GET", "GET"],
-            Bare::Nats(_) => ["publish with expected sequence", "MSG.GET"],
+            Bare::Nats(_) => ["publish with expected sequence", "MSG.GET and its JSON"],
             Bare::RabbitMq { .. } => ["queue.declare", "passive queue.declare"],
         }
     }
@@ -177,11 +177,11 @@ impl Bare {
             }
             Bare::Nats(context) => {
                 let subject = format!("{PREFIX}.default.job.{job}");
-                let question = serde_json::json!({ "last_by_subj": subject });
-                let api = format!("STREAM.MSG.GET.{PREFIX}");
-                let found: serde_json::Value =
-                    context.request(api, &question).await.expect("answers");
-                usize::from(found.get("message").is_some())
+                let stream = context.get_stream_no_info(PREFIX).await.expect("is a name");
+                let message = stream.get_last_raw_message_by_subject(&subject).await;
+                let payload = message.expect("answers").payload;
+                let text: serde_json::Value = serde_json::from_slice(&payload).expect("is JSON");
+                usize::from(text["runs"][0].is_array())
             }
             Bare::RabbitMq { channel, .. } => {
                 let passive = QueueDeclareOptions { passive: true, ..Default::default() };
