@@ -6,7 +6,8 @@
 //! optimistic control of H. T. Kung and J. T. Robinson, "On Optimistic Methods for Concurrency
 //! Control", ACM TODS 6 (1981), with the read phase left out.)
 //!
-//! What would change nothing is not guarded: that is decided on a true read, always.
+//! What would change nothing is not guarded: that is decided on a true read, always; and so is a
+//! claim that would not be won.
 //!
 //! Claims are what several instances compete for. One that is decided on an old state costs its
 //! loser the guard that did not hold and then the read. So a claim needs no read only where this
@@ -25,12 +26,8 @@ use crate::lease::rules::{Answer, Call};
 /// three replicas that win by chance this is one claim in 27.
 const IN_A_ROW: u32 = 3;
 
-/// How old a written state may be (ms): longer than from one heartbeat to the next. (Versions of
-/// SQL stores never repeat, but a backup may be put in their place.)
+/// How old a written state may be (ms): longer than from one heartbeat to the next.
 const OLDEST_MS: i64 = 60_000;
-
-/// Of how many jobs the states are kept at least, and twice as many at most.
-const JOBS: usize = 1_024;
 
 /// What is known of a state that was written here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +104,16 @@ impl Mark {
     }
 }
 
+/// Whether answers are such that the guard of what changes makes sure of them, also where the state
+/// does not tell of all runs: whoever wins learns by writing that it was right. Who does not is told
+/// so on a read alone.
+pub(super) fn are_guarded(answers: &[Answer]) -> bool {
+    answers.iter().all(|answer| match answer {
+        Answer::Outcome(outcome) => outcome.kind == OutcomeKind::Won,
+        Answer::Bool(_) | Answer::Survey(_) => true,
+    })
+}
+
 /// Whether the state has an unfinished run with this token.
 fn holds(state: &JobState, slot: i64, token: &str) -> bool {
     let keys = [RunKey::scheduled(slot), RunKey::manual(slot)];
@@ -117,6 +124,7 @@ fn holds(state: &JobState, slot: i64, token: &str) -> bool {
 /// The states that were written here last, by namespace and job. One is taken out, and put back as
 /// it then is: of two calls at the same time the second one reads.
 pub(super) struct Owns<T> {
+    jobs: usize,
     kept: Mutex<Generations<T>>,
 }
 
@@ -127,16 +135,17 @@ type States<T> = HashMap<(String, String), (T, Mark)>;
 struct Generations<T> {
     young: States<T>,
     old: States<T>,
-}
-
-impl<T> Default for Owns<T> {
-    fn default() -> Owns<T> {
-        let kept = Generations { young: HashMap::new(), old: HashMap::new() };
-        Owns { kept: Mutex::new(kept) }
-    }
+    /// When the young ones were none, by our monotonic clock (ms).
+    since: i64,
 }
 
 impl<T> Owns<T> {
+    /// Room for the states of so many jobs at least, and of twice as many at most.
+    pub(super) fn of(jobs: usize) -> Owns<T> {
+        let kept = Generations { young: HashMap::new(), old: HashMap::new(), since: 0 };
+        Owns { jobs, kept: Mutex::new(kept) }
+    }
+
     /// What was written last of a job, if it is remembered. It is so no more.
     pub(super) fn take(&self, namespace: &str, job: &str) -> Option<(T, Mark)> {
         let key = (namespace.to_owned(), job.to_owned());
@@ -147,10 +156,19 @@ impl<T> Owns<T> {
     /// Remembers it.
     pub(super) fn put(&self, namespace: &str, job: &str, own: (T, Mark)) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.young.len() >= JOBS {
+        let now = own.1.written_at;
+        if kept.young.len() >= self.jobs || now - kept.since > OLDEST_MS {
             kept.old = std::mem::take(&mut kept.young);
+            kept.since = now;
         }
         kept.young.insert((namespace.to_owned(), job.to_owned()), own);
+    }
+
+    /// Forgets all.
+    #[cfg(feature = "nats")]
+    pub(super) fn clear(&self) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept.young, kept.old) = (HashMap::new(), HashMap::new());
     }
 }
 

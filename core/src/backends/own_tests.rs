@@ -1,4 +1,4 @@
-use super::{Decided, IN_A_ROW, JOBS, Mark, Owns};
+use super::{Decided, IN_A_ROW, Mark, Owns};
 use crate::backend::contract::{
     ClaimInput, ClaimKind, ClaimOutcome, OutcomeKind, RunClaim, StoredResult,
 };
@@ -151,7 +151,7 @@ fn what_was_written_a_minute_ago_serves_no_more() {
 
 #[test]
 fn a_state_is_taken_once() {
-    let owns = Owns::default();
+    let owns = Owns::of(8);
     owns.put("here", "job", ("state", won(1)));
     assert!(owns.take("elsewhere", "job").is_none());
     assert_eq!(owns.take("here", "job").map(|own| own.0), Some("state"));
@@ -160,10 +160,23 @@ fn a_state_is_taken_once() {
 
 #[test]
 fn what_nobody_asks_for_is_forgotten_in_time() {
-    let owns = Owns::default();
-    for number in 0..=2 * JOBS {
+    let owns = Owns::of(8);
+    for number in 0..=16 {
         owns.put("here", &format!("job-{number}"), (number, won(1)));
     }
     assert!(owns.take("here", "job-0").is_none());
-    assert!(owns.take("here", &format!("job-{}", 2 * JOBS)).is_some());
+    assert!(owns.take("here", "job-16").is_some());
+}
+
+#[test]
+fn what_serves_no_more_is_forgotten_in_time() {
+    let owns = Owns::of(8);
+    let mark = won(1);
+    for minute in 0..3 {
+        let written_at = mark.written_at + minute * (super::OLDEST_MS + 1);
+        owns.put("here", &format!("job-{minute}"), (minute, Mark { written_at, ..mark }));
+    }
+    assert!(owns.take("here", "job-0").is_none());
+    assert!(owns.take("here", "job-1").is_some());
+    assert!(owns.take("here", "job-2").is_some());
 }

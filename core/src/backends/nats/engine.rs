@@ -13,7 +13,7 @@ use super::store::Shared;
 use super::stored::{Stored, encode_body};
 use super::subjects;
 use crate::backend::contract::StoredResult;
-use crate::backends::own::{Decided, Mark};
+use crate::backends::own::{self, Decided, Mark};
 use crate::backends::reading::Reading;
 use crate::clock::{SystemClock, sleep_for};
 use crate::error::{Code, Error, Result};
@@ -25,6 +25,9 @@ const AT_ONCE: usize = 64;
 
 /// However short a lease is: to be passed by others a few times is no reason to give up (ms).
 const LEAST_PATIENCE_MS: i64 = 200;
+
+/// A job with more runs than this is read each time: what was written of some hundred jobs is kept.
+const MOST_RUNS: usize = 256;
 
 /// Room for the headers of a message (bytes).
 const HEADERS: usize = 1_024;
@@ -253,15 +256,23 @@ impl Engine<'_> {
             api.remove(&verdict.useless).await;
             return Ok(Attempted::Answered(verdict.answers));
         };
+        if is_unread && !own::are_guarded(&verdict.answers) {
+            return Ok(Attempted::Unread);
+        }
         let archive = self.archive(api, group, &mut next).await;
         next.stamp = self.shared.random.token();
         let text = next.encode()?;
         let grows = next.state.runs.len() > runs;
-        self.check_size(api, job, text.len(), grows)?;
+        if let Err(error) = self.check_size(api, job, text.len(), grows) {
+            api.remove(archive.as_slice()).await;
+            // It may not be what is stored that is too large.
+            return if is_unread { Ok(Attempted::Unread) } else { Err(error) };
+        }
         // What the state loaded says is to be removed is removed before the state that no longer
         // says it.
         api.remove(&gone).await;
         let subject = subjects::of_job(&self.shared.options.prefix, self.namespace, job);
+        let losses = api.link.losses();
         match api.publish(subject, text, Some(loaded.seq)).await {
             Ok(Published::As(seq)) => {
                 api.remove(&verdict.useless).await;
@@ -277,7 +288,7 @@ impl Engine<'_> {
                     now,
                 };
                 let mark = Mark::of(decided, mark, seq);
-                self.keep(api, job, next, mark);
+                self.keep(job, next, losses, mark);
                 Ok(Attempted::Answered(verdict.answers))
             }
             Ok(Published::Behind) => {
@@ -299,10 +310,12 @@ impl Engine<'_> {
         own.filter(|own| own.0.losses == api.link.losses())
     }
 
-    fn keep(&self, api: &Api<'_>, job: &str, stored: Stored, mark: Mark) {
-        let (seq, at_ms) = (mark.version, Some(mark.decided_at));
-        let written = Loaded { stored, seq, at_ms, losses: api.link.losses() };
-        self.shared.owns.put(self.namespace, job, (written, mark));
+    fn keep(&self, job: &str, stored: Stored, losses: u64, mark: Mark) {
+        if stored.state.runs.len() <= MOST_RUNS {
+            let (seq, at_ms) = (mark.version, Some(mark.decided_at));
+            let written = Loaded { stored, seq, at_ms, losses };
+            self.shared.owns.put(self.namespace, job, (written, mark));
+        }
     }
 
     /// The state of a job as it stands.

@@ -71,7 +71,7 @@ impl NatsBackend {
             links: Links::new(options.clone()),
             options,
             random: Random::system(),
-            owns: Owns::default(),
+            owns: Owns::of(256),
             opening: tokio::sync::Mutex::default(),
             state: Mutex::new(State { access: Access::Closed, source: None, closing }),
         });
@@ -159,6 +159,7 @@ impl Shared {
         state.source = None;
         std::mem::take(&mut state.closing).cancel();
         drop(state);
+        self.owns.clear();
         self.links.close();
     }
 }

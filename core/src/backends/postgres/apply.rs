@@ -103,8 +103,7 @@ fn values(columns: &[Column]) -> String {
 }
 
 fn assignments(write: Write, set: &[Column]) -> String {
-    let adds = |column: &Column| write == Write::GuardCounters && column.name != "stamp";
-    let one = |column: &Column| match adds(column) {
+    let one = |column: &Column| match write.adds(column.name) {
         true => format!("{0} = t.{0} + {1}", column.name, column.value),
         false => format!("{} = {}", column.name, column.value),
     };
@@ -165,7 +164,7 @@ impl Texts {
             );
         }
         format!(
-            "UPDATE {jobs} t SET version = t.version + 1, {} WHERE {} RETURNING t.job",
+            "UPDATE {jobs} t SET {} WHERE {} RETURNING t.job",
             assignments(write, set),
             found(key)
         )
@@ -246,7 +245,7 @@ impl Texts {
             );
         }
         format!(
-            "UPDATE {jobs} t SET version = t.version + 1, {set} FROM i JOIN ( \
+            "UPDATE {jobs} t SET {set} FROM i JOIN ( \
              SELECT t.job FROM {jobs} t JOIN i ON {found} ORDER BY t.job FOR UPDATE OF t \
              ) l ON l.job = {job} WHERE {found} RETURNING t.job",
             set = assignments(write, set),

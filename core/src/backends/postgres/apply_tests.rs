@@ -16,7 +16,8 @@ fn text(word: &str) -> SqlValue {
 /// A heartbeat: the version is raised, a lease moves.
 fn beat(job: &str) -> Unit {
     let (namespace, name) = (text("ns"), text(job));
-    let guard = [text("stamp"), namespace.clone(), name.clone(), SqlValue::Int(7)];
+    let (step_by, version) = (SqlValue::Int(5), SqlValue::Int(7));
+    let guard = [text("stamp"), step_by, namespace.clone(), name.clone(), version];
     let number = SqlValue::Int;
     let renew = [number(90), number(30), namespace, name, number(60), number(0)];
     let (guard, renew) = (step(Write::Guard, &guard), step(Write::RenewRun, &renew));
@@ -31,13 +32,13 @@ fn texts() -> Texts {
 fn the_changes_of_one_job_hang_on_its_guard() {
     assert_eq!(
         &*texts().single(&beat("a")),
-        "WITH g AS (UPDATE my_jobs t SET version = t.version + 1, stamp = $1 \
-         WHERE t.namespace = $2 AND t.job = $3 AND t.version = $4 RETURNING t.job), \
-         s1 AS (UPDATE my_runs t SET lease_until = $5, lease_ms = $6 FROM g \
-         WHERE t.namespace = $7 AND t.job = $8 AND t.slot = $9 AND t.is_manual = $10 RETURNING 1) \
+        "WITH g AS (UPDATE my_jobs t SET stamp = $1, version = t.version + $2 \
+         WHERE t.namespace = $3 AND t.job = $4 AND t.version = $5 RETURNING t.job), \
+         s1 AS (UPDATE my_runs t SET lease_until = $6, lease_ms = $7 FROM g \
+         WHERE t.namespace = $8 AND t.job = $9 AND t.slot = $10 AND t.is_manual = $11 RETURNING 1) \
          SELECT job, 0 + (SELECT COUNT(*) FROM s1) AS done FROM g"
     );
-    assert_eq!(params(&beat("a")).len(), 10);
+    assert_eq!(params(&beat("a")).len(), 11);
 }
 
 #[test]
@@ -47,7 +48,7 @@ fn many_jobs_are_locked_by_name_before_they_are_changed() {
     assert!(sql.contains("ORDER BY t.job FOR UPDATE OF t"), "{sql}");
     assert!(sql.starts_with("WITH i AS MATERIALIZED (SELECT * FROM unnest(E'{"), "{sql}");
     assert!(sql.contains("E'{\"a\",\"b\"}'::TEXT[], E'{7,7}'::BIGINT[]"), "{sql}");
-    assert!(sql.contains("FROM i JOIN g ON g.job = i.c2 WHERE t.namespace = i.c6"), "{sql}");
+    assert!(sql.contains("FROM i JOIN g ON g.job = i.c3 WHERE t.namespace = i.c7"), "{sql}");
 }
 
 #[test]

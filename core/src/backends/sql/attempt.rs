@@ -9,7 +9,7 @@ use super::engine::SqlStore;
 use super::load::{Loaded, Read};
 use super::plan::{Plan, Unit};
 use super::statements::{Runs, Scope, padded};
-use crate::backends::own::{Decided, Mark};
+use crate::backends::own::{self, Decided, Mark};
 use crate::error::Result;
 use crate::lease::rules::{Answer, Call};
 
@@ -22,7 +22,6 @@ struct Base {
     mark: Option<Mark>,
     /// What was written here last, where it is not decided on.
     spare: Option<Loaded>,
-    is_unread: bool,
     /// How much is known of its runs.
     seen: Seen,
 }
@@ -34,6 +33,9 @@ pub(super) struct Attempt<'a, S: SqlStore + ?Sized> {
     scope: Scope,
     read: Read,
     bases: Vec<Base>,
+    /// Everything is decided on what was written here. Where one job has to be read, all are: the
+    /// round trip is paid for.
+    is_unread: bool,
 }
 
 /// The answers of each group; `None` if its guard did not hold.
@@ -42,34 +44,41 @@ type Answered = Vec<Option<Vec<Answer>>>;
 impl<'a, S: SqlStore + ?Sized> Attempt<'a, S> {
     /// Reads what has to be read, decides, and applies.
     pub(super) async fn run(batch: &'a Batch<'a, S>, groups: &'a [Group]) -> Result<Answered> {
-        let all = groups.iter().collect();
-        let (mut answered, unread) = Attempt::begin(batch, all).end().await?;
+        let (mut answered, is_unread) =
+            Attempt::begin(batch, groups.iter().collect()).end().await?;
+        let rest: Vec<usize> = (0..groups.len()).filter(|i| answered[*i].is_none()).collect();
+        if !is_unread || rest.is_empty() {
+            return Ok(answered);
+        }
         // Where what was written here did not serve after all, it is read in the same attempt.
-        let rest: Vec<usize> = (0..groups.len())
-            .filter(|index| unread[*index] && answered[*index].is_none())
-            .collect();
-        if !rest.is_empty() {
-            let some = rest.iter().map(|index| &groups[*index]).collect();
-            let (again, _) = Attempt::begin(batch, some).end().await?;
-            for (index, answers) in rest.into_iter().zip(again) {
-                answered[index] = answers;
+        let some = rest.iter().map(|index| &groups[*index]).collect();
+        match Attempt::begin(batch, some).end().await {
+            Ok((again, _)) => {
+                for (index, answers) in rest.into_iter().zip(again) {
+                    answered[index] = answers;
+                }
             }
+            Err(error) if rest.len() == groups.len() => return Err(error),
+            // What has been applied is answered now; the next attempt says what is wrong.
+            Err(_) => {}
         }
         Ok(answered)
     }
 
     fn begin(batch: &'a Batch<'a, S>, groups: Vec<&'a Group>) -> Attempt<'a, S> {
         let (scope, read) = (Scope::of(Runs::None), Read::nothing());
-        Attempt { batch, groups, scope, read, bases: Vec::new() }
+        Attempt { batch, groups, scope, read, bases: Vec::new(), is_unread: false }
     }
 
-    /// What became of it, and which of the groups were decided unread.
-    async fn end(mut self) -> Result<(Answered, Vec<bool>)> {
+    /// What became of it, and whether it was decided unread.
+    async fn end(mut self) -> Result<(Answered, bool)> {
         self.recall();
-        self.read().await?;
+        if !self.is_unread {
+            self.read().await?;
+        }
         let verdicts = self.decide_all().await?;
-        let unread = self.bases.iter().map(|base| base.is_unread).collect();
-        Ok((self.apply(verdicts).await?, unread))
+        let is_unread = self.is_unread;
+        Ok((self.apply(verdicts).await?, is_unread))
     }
 
     fn calls(&self, group: &'a Group) -> impl Iterator<Item = &'a Call> {
@@ -77,58 +86,55 @@ impl<'a, S: SqlStore + ?Sized> Attempt<'a, S> {
         group.calls.iter().map(|call| &asks[*call].call)
     }
 
-    /// Takes what was written here last, where that is all the calls need.
+    /// Takes what was written here last, and decides on it where that is all that the calls need.
     fn recall(&mut self) {
         let Batch { engine, live, .. } = self.batch;
+        let mut now = Some(i64::MIN);
         for group in &self.groups {
             let own = live.owns.take(&engine.namespace, &group.job);
-            let mark = own.as_ref().map(|(_, mark)| *mark);
-            let mut base = Base { mark, spare: None, is_unread: false, seen: Seen::All };
-            if let Some((loaded, mark)) = own {
-                let serves = mark.serves(&loaded.state, self.calls(group));
-                match engine.now_unread(live, mark.decided_at).filter(|_| serves) {
-                    Some(now) => {
-                        let oldest = loaded.oldest();
-                        base.seen = match oldest {
-                            0 => Seen::Scope(Runs::OfSlots),
-                            _ => Seen::Oldest(oldest),
-                        };
-                        base.is_unread = true;
-                        // None of them is later than it is, so the latest is right.
-                        self.read.now = self.read.now.max(now);
-                        self.read.jobs.insert(group.job.clone(), loaded);
-                    }
-                    None => base.spare = Some(loaded),
-                }
-            }
-            self.bases.push(base);
+            // None of the times is later than it is, so the latest is right.
+            now = now.zip(self.now_unread(group, own.as_ref())).map(|(now, other)| now.max(other));
+            let (spare, mark) = own.unzip();
+            self.bases.push(Base { mark, spare, seen: Seen::All });
+        }
+        let Some(now) = now else { return };
+        self.is_unread = true;
+        self.read.now = now;
+        for (group, base) in self.groups.iter().zip(&mut self.bases) {
+            let loaded = base.spare.take().unwrap_or_default();
+            base.seen = match loaded.oldest() {
+                0 => Seen::Scope(Runs::OfSlots),
+                oldest => Seen::Oldest(oldest),
+            };
+            self.read.jobs.insert(group.job.clone(), loaded);
         }
     }
 
-    /// Reads the other jobs, in one statement.
+    /// The store's time, if a group can be decided on what was written here.
+    fn now_unread(&self, group: &'a Group, own: Option<&(Loaded, Mark)>) -> Option<i64> {
+        let (loaded, mark) = own?;
+        let serves = mark.serves(&loaded.state, self.calls(group));
+        let now = self.batch.engine.now_unread(self.batch.live, mark.decided_at);
+        now.filter(|_| serves)
+    }
+
+    /// Reads the jobs, in one statement.
     async fn read(&mut self) -> Result<()> {
-        let groups = self.groups.iter().zip(&self.bases);
-        let groups = groups.filter(|(_, base)| !base.is_unread).map(|(group, _)| *group);
-        let groups: Vec<&'a Group> = groups.collect();
-        let calls: Vec<&Call> = groups.iter().flat_map(|group| self.calls(group)).collect();
-        let Some(scope) = calls.iter().map(|call| scope_of(call)).reduce(Scope::and) else {
-            return Ok(());
-        };
+        let calls: Vec<&Call> = self.groups.iter().flat_map(|group| self.calls(group)).collect();
+        let scope = calls.iter().map(|call| scope_of(call)).reduce(Scope::and);
+        self.scope = scope.unwrap_or(self.scope);
         let mut slots: Vec<i64> = Vec::new();
-        if scope.runs.by_slot() {
+        if self.scope.runs.by_slot() {
             slots.extend(calls.iter().filter_map(|call| slot_of(call)));
             slots.sort_unstable();
             slots.dedup();
         }
-        let jobs: Vec<&str> = groups.iter().map(|group| group.job.as_str()).collect();
+        let jobs: Vec<&str> = self.groups.iter().map(|group| group.job.as_str()).collect();
         let Batch { engine, live, lane, .. } = self.batch;
-        let read = engine.read(live, *lane, scope, &jobs, &slots).await?;
-        self.read.now = read.now;
-        self.read.jobs.extend(read.jobs);
-        for base in self.bases.iter_mut().filter(|base| !base.is_unread) {
-            base.seen = Seen::Scope(scope.runs);
+        self.read = engine.read(live, *lane, self.scope, &jobs, &slots).await?;
+        for base in &mut self.bases {
+            base.seen = Seen::Scope(self.scope.runs);
         }
-        self.scope = scope;
         Ok(())
     }
 
@@ -152,7 +158,9 @@ impl<'a, S: SqlStore + ?Sized> Attempt<'a, S> {
             }
         }
 
-        let rest = (0..groups.len()).filter(|index| verdicts[*index].is_err());
+        // All records of a job are not worth reading for what may have been changed meanwhile.
+        let is_unread = self.is_unread;
+        let rest = (0..groups.len()).filter(|index| verdicts[*index].is_err() && !is_unread);
         let rest: Vec<usize> = rest.collect();
         if !rest.is_empty() {
             let jobs: Vec<&str> = rest.iter().map(name).collect();
@@ -172,6 +180,11 @@ impl<'a, S: SqlStore + ?Sized> Attempt<'a, S> {
         decide(self.read.job(&group.job), seen, &calls, self.read.now)
     }
 
+    /// Whether a verdict is to be applied, which makes sure of it.
+    fn is_guarded(&self, verdict: &Verdict) -> bool {
+        verdict.changes && (!self.is_unread || own::are_guarded(&verdict.answers))
+    }
+
     /// Applies what changes something; what does not is answered, if it was decided on a read.
     async fn apply(mut self, verdicts: Vec<Option<Verdict>>) -> Result<Answered> {
         let Batch { engine, live, lane, .. } = self.batch;
@@ -179,12 +192,12 @@ impl<'a, S: SqlStore + ?Sized> Attempt<'a, S> {
         let (mut units, mut written) = (Vec::new(), Vec::new());
         for (index, verdict) in verdicts.into_iter().enumerate() {
             match verdict {
-                Some(verdict) if verdict.changes => {
+                Some(verdict) if self.is_guarded(&verdict) => {
                     let (unit, verdict) = self.unit(index, verdict)?;
                     units.push(unit);
                     written.push((index, verdict));
                 }
-                Some(verdict) if !self.bases[index].is_unread => {
+                Some(verdict) if !self.is_unread => {
                     self.put_back(index);
                     answered[index] = Some(verdict.answers);
                 }
@@ -202,14 +215,10 @@ impl<'a, S: SqlStore + ?Sized> Attempt<'a, S> {
                 }
                 Ok(answered)
             }
-            // It may be the state that was written here that does not fit: then it is read.
-            Err(_) if written.iter().all(|(index, _)| self.bases[*index].is_unread) => {
-                live.time().doubt();
-                Ok(answered)
-            }
             Err(error) => {
                 live.time().doubt();
-                Err(error)
+                // It may be the state that was written here that does not fit: then it is read.
+                if self.is_unread { Ok(answered) } else { Err(error) }
             }
         }
     }
@@ -245,7 +254,7 @@ impl<'a, S: SqlStore + ?Sized> Attempt<'a, S> {
         let (base, group) = (&self.bases[index], self.groups[index]);
         let before = self.read.job(&group.job);
         let is_whole = match base.mark {
-            Some(mark) if base.is_unread => mark.is_whole,
+            Some(mark) if self.is_unread => mark.is_whole,
             _ => matches!(self.scope.runs, Runs::OfSlotsAndOpen | Runs::Open | Runs::All),
         };
         let decided = Decided {
@@ -255,7 +264,7 @@ impl<'a, S: SqlStore + ?Sized> Attempt<'a, S> {
             answers: &verdict.answers,
             now: self.read.now,
         };
-        let after = before.after(verdict.state, verdict.ended);
+        let after = before.after(verdict.state, verdict.ended, live.statements.step);
         let version = after.version.map_or(0, i64::unsigned_abs);
         let mark = Mark::of(decided, base.mark, version);
         live.owns.put(&engine.namespace, &group.job, (after, mark));

@@ -233,7 +233,8 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
             }
         }
         let earliest = SystemClock.mono_ms();
-        let rows = live.client.all_in(lane, &sql, &params).await?;
+        let rows = live.client.all_in(lane, &sql, &params).await;
+        let rows = rows.inspect_err(|_| live.time().doubt())?;
         let latest = SystemClock.mono_ms();
         let mut read = load::read_rows(scope, rows)?;
         let reading = Reading { shown: read.now, earliest, latest, given: false };

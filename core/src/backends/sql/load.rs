@@ -31,8 +31,9 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// What is known after a decision on it has been applied: the unfinished runs that were known
-    /// before, and of the ended ones those that trimming comes to next.
-    pub(super) fn after(&self, mut state: JobState, ended: i64) -> Loaded {
+    /// before, and of the ended ones those that trimming comes to next. `step` is what the version
+    /// was raised by.
+    pub(super) fn after(&self, mut state: JobState, ended: i64, step: i64) -> Loaded {
         let mut unseen = self.unseen;
         state.runs.retain(|key, run| {
             let is_kept = run.is_unfinished() || unseen.newer_than >= Some(*key);
@@ -43,7 +44,7 @@ impl Loaded {
         if unseen.newer_than.is_none() {
             unseen = Unseen::default();
         }
-        let version = Some(self.version.map_or(1, |version| version + 1));
+        let version = Some(self.version.unwrap_or(0).saturating_add(step));
         Loaded { version, ended, stored_ended: ended, state, unseen, torn: false }
     }
 

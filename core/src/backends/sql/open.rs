@@ -22,13 +22,14 @@ impl<S: SqlStore + ?Sized> SqlEngine<S> {
             return Ok(());
         }
         let connected = self.shared.store.connect(access).await?;
-        let statements = Arc::new(Statements::new(self.shared.store.dialect(), self.tables()));
+        let (dialect, random) = (self.shared.store.dialect(), &self.shared.random);
+        let statements = Arc::new(Statements::new(dialect, self.tables(), random));
         let live = Live {
             client: connected.client,
             owned: connected.owned,
             access,
             statements,
-            owns: Owns::default(),
+            owns: Owns::of(1_024),
             time: Mutex::default(),
         };
         if let Err(error) = self.prepare(&live).await {

@@ -96,7 +96,9 @@ impl Plan<'_> {
             Some(_) if self.scope.missed && before.missed != after.missed => Write::GuardMissed,
             Some(_) => Write::GuardHeader,
         };
+        let step = SqlValue::Int(self.statements.step);
         let mut set = vec![SqlValue::Text(stamp)];
+        set.extend((write != Write::InsertJob).then(|| step.clone()));
         match write {
             Write::GuardCounters => set.extend([
                 SqlValue::Int(after.fence - before.fence),
@@ -110,7 +112,7 @@ impl Plan<'_> {
             }
             _ => {}
         }
-        let version = SqlValue::Int(loaded.version.unwrap_or(1));
+        let version = loaded.version.map_or(step, SqlValue::Int);
         Ok(Step::new(self.statements, write, set, self.of_job().into_iter().chain([version])))
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::dialect::SqlDialect;
 use super::schema::{BODY_COLUMNS, JOB_COLUMNS, RUN_COLUMNS, Tables};
 use super::write::Write;
+use crate::random::Random;
 
 /// Which runs of a job a call must see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,10 +91,17 @@ pub(super) fn padded(len: usize) -> usize {
     LENGTHS.into_iter().find(|length| *length >= len).unwrap_or(LONGEST)
 }
 
+/// The least step of versions, and half of the most: 64 bits hold ten million million of them.
+const LEAST_STEP: i64 = 1 << 19;
+
 /// The texts of all statements for one dialect and one set of tables.
 pub(super) struct Statements {
     pub(super) dialect: Arc<dyn SqlDialect>,
     pub(super) tables: Tables,
+    /// By how much a version is raised, drawn anew for each open store. A store that loses what it
+    /// had acknowledged goes back; by steps that differ, what is written after that never has the
+    /// version of what was lost, which somebody may still remember (`own.rs`).
+    pub(super) step: i64,
     reads: Mutex<HashMap<(Scope, usize, usize), Arc<str>>>,
     stamps: Mutex<HashMap<usize, Arc<str>>>,
     outlines: Mutex<HashMap<usize, Arc<str>>>,
@@ -106,7 +114,7 @@ pub(super) struct Statements {
 }
 
 impl Statements {
-    pub(super) fn new(dialect: Arc<dyn SqlDialect>, tables: Tables) -> Statements {
+    pub(super) fn new(dialect: Arc<dyn SqlDialect>, tables: Tables, random: &Random) -> Statements {
         let Tables { runs, schema, .. } = &tables;
         let text = |sql: String| Arc::<str>::from(dialect.placeholders(&sql));
         let shown: Vec<&str> =
@@ -127,6 +135,7 @@ impl Statements {
             outlines: Mutex::default(),
             oldest: Mutex::default(),
             writes: Mutex::default(),
+            step: LEAST_STEP + random.up_to(LEAST_STEP - 1),
             tables,
             dialect,
         }

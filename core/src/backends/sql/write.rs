@@ -34,6 +34,9 @@ pub enum Write {
     DeleteRun,
 }
 
+/// What every guard of a row that is there sets.
+const GUARD: [&str; 2] = ["stamp", "version"];
+
 /// The columns of a job that [`Write::GuardHeader`] sets.
 const HEADER: [&str; 13] = [
     "schedule",
@@ -56,18 +59,26 @@ impl Write {
     pub(in crate::backends) fn set(self) -> Vec<&'static str> {
         let decided = RUN_COLUMNS.iter().map(|(name, _)| *name).skip(2);
         match self {
-            Write::Guard => vec!["stamp"],
-            Write::GuardCounters => vec!["stamp", "fence", "ended"],
-            Write::GuardHeader => ["stamp"].into_iter().chain(HEADER).collect(),
-            Write::InsertJob | Write::GuardMissed => {
-                ["stamp"].into_iter().chain(HEADER).chain(["missed"]).collect()
-            }
+            Write::Guard => GUARD.to_vec(),
+            Write::GuardCounters => GUARD.into_iter().chain(["fence", "ended"]).collect(),
+            Write::GuardHeader => GUARD.into_iter().chain(HEADER).collect(),
+            Write::GuardMissed => GUARD.into_iter().chain(HEADER).chain(["missed"]).collect(),
+            Write::InsertJob => ["stamp"].into_iter().chain(HEADER).chain(["missed"]).collect(),
             Write::RenewRun => vec!["lease_until", "lease_ms"],
             Write::EndRun => vec!["status", "ended_at"],
             Write::EndRunBody => ["status", "ended_at"].into_iter().chain(BODY_COLUMNS).collect(),
             Write::UpdateRun => decided.collect(),
             Write::InsertRun | Write::UpdateRunBody => decided.chain(BODY_COLUMNS).collect(),
             Write::DeleteRun => Vec::new(),
+        }
+    }
+
+    /// Whether a column is raised by its parameter, not set to it.
+    pub(in crate::backends) fn adds(self, column: &str) -> bool {
+        match self {
+            Write::Guard | Write::GuardHeader | Write::GuardMissed => column == "version",
+            Write::GuardCounters => column != "stamp",
+            _ => false,
         }
     }
 
@@ -124,12 +135,11 @@ impl Write {
         if self == Write::DeleteRun {
             return format!("DELETE FROM {table} {found}");
         }
-        let raised = is_job.then(|| "version = version + 1".to_owned());
-        let set = self.set().into_iter().map(|column| match self {
-            Write::GuardCounters if column != "stamp" => format!("{column} = {column} + ?"),
-            _ => format!("{column} = ?"),
+        let set = self.set().into_iter().map(|column| match self.adds(column) {
+            true => format!("{column} = {column} + ?"),
+            false => format!("{column} = ?"),
         });
-        let set: Vec<String> = raised.into_iter().chain(set).collect();
+        let set: Vec<String> = set.collect();
         format!("UPDATE {table} SET {} {found}", set.join(", "))
     }
 }

@@ -9,7 +9,7 @@ fn text(write: Write, rows: usize) -> String {
 fn a_guard_raises_the_version_that_was_read() {
     assert_eq!(
         text(Write::Guard, 1),
-        "UPDATE my_jobs SET version = version + 1, stamp = ? \
+        "UPDATE my_jobs SET stamp = ?, version = version + ? \
          WHERE namespace = ? AND job = ? AND version = ?"
     );
 }

@@ -6,6 +6,7 @@ use anarchon::backend::contract::{Backend, OutcomeKind, RunStore};
 use anarchon::backends::postgres::PostgresBackend;
 use anarchon::clock::{SystemClock, sleep_for};
 use anarchon::error::Code;
+use anarchon::lease::model::Status;
 use anarchon_tests::faults::{self, kind};
 use anarchon_tests::inputs::{claim, limits};
 use sqlx::postgres::PgConnection;
@@ -87,6 +88,31 @@ async fn claims_over_connections_that_break_are_won_once_each() {
     let store = opened(options).await;
     let turns = |round| 12 + round % 11;
     faults::claims_over_connections_that_break_are_won_once_each(&store, &proxy, turns).await;
+}
+
+/// `synchronous_commit = off`, or a standby that had not got it: what was acknowledged is gone, and
+/// what others wrote instead is not taken for it.
+#[tokio::test]
+async fn what_came_after_a_lost_commit_is_not_taken_for_what_was_lost() {
+    let Some(schema) = Schema::new().await else { return };
+    let (ours, other) = (opened(schema.options()).await, opened(schema.options()).await);
+    ours.prepare_job(&limits("job")).await.expect("registers");
+    let mut conn = schema.connection().await;
+    let before = "CREATE TABLE MINE.before AS SELECT version, fence FROM MINE.anarchon_jobs";
+    execute(&mut conn, &schema.text(before)).await.expect("is right");
+    assert_eq!(kind(&ours, "job", 1_000, "lost").await, OutcomeKind::Won);
+    for text in [
+        "DELETE FROM MINE.anarchon_runs",
+        "UPDATE MINE.anarchon_jobs j SET version = b.version, fence = b.fence FROM MINE.before b",
+    ] {
+        execute(&mut conn, &schema.text(text)).await.expect("is right");
+    }
+    assert_eq!(kind(&other, "job", 1_000, "new").await, OutcomeKind::Won);
+    let alive = ours.heartbeat("job", 1_000, "lost", 30_000).await;
+    assert!(!alive.expect("answers"), "it holds nothing any more");
+    let ended = ours.finish("job", 1_000, "lost", Status::Succeeded, None).await;
+    assert!(!ended.expect("answers"), "the run is another's");
+    assert!(other.heartbeat("job", 1_000, "new", 30_000).await.expect("answers"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
