@@ -46,7 +46,7 @@ pub(super) struct Loaded {
     pub(super) seq: u64,
     /// When it was stored, by the server's clock (ms).
     pub(super) at_ms: Option<i64>,
-    /// How many connections had been lost before.
+    /// How many connections had been lost before it was written here.
     losses: u64,
 }
 
@@ -323,7 +323,7 @@ impl Engine<'_> {
         let subject = subjects::of_job(&self.shared.options.prefix, self.namespace, job);
         let Some(kept) = api.last(&subject).await? else { return Ok(Loaded::default()) };
         let stored = Stored::decode(&subject, &kept.data)?;
-        Ok(Loaded { stored, seq: kept.seq, at_ms: Some(kept.at_ms), losses: api.link.losses() })
+        Ok(Loaded { stored, seq: kept.seq, at_ms: Some(kept.at_ms), ..Loaded::default() })
     }
 
     /// Reads archives into a state. False if one is no longer kept: the state is an old one.

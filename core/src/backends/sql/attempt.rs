@@ -113,9 +113,9 @@ impl<'a, S: SqlStore + ?Sized> Attempt<'a, S> {
     /// The store's time, if a group can be decided on what was written here.
     fn now_unread(&self, group: &'a Group, own: Option<&(Loaded, Mark)>) -> Option<i64> {
         let (loaded, mark) = own?;
+        let Batch { engine, live, .. } = self.batch;
         let serves = mark.serves(&loaded.state, self.calls(group));
-        let now = self.batch.engine.now_unread(self.batch.live, mark.decided_at);
-        now.filter(|_| serves)
+        serves.then(|| engine.now_unread(live, mark.decided_at)).flatten()
     }
 
     /// Reads the jobs, in one statement.
@@ -255,7 +255,7 @@ impl<'a, S: SqlStore + ?Sized> Attempt<'a, S> {
         let before = self.read.job(&group.job);
         let is_whole = match base.mark {
             Some(mark) if self.is_unread => mark.is_whole,
-            _ => matches!(self.scope.runs, Runs::OfSlotsAndOpen | Runs::Open | Runs::All),
+            _ => self.scope.runs.with_open(),
         };
         let decided = Decided {
             on: before.version.map(i64::unsigned_abs),

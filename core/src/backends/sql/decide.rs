@@ -123,7 +123,7 @@ pub(super) fn decide(
         }
         let before_trimming = verdict.ended + newly_ended(&state, &decision.changes);
         let after = header_after(&state, &decision.changes);
-        if !is_complete(loaded, seen) && may_trim(after, before_trimming) {
+        if !is_complete(loaded, seen) && rules::may_trim(after, before_trimming) {
             if after.history_ttl_ms.is_some() {
                 return Err(Short { oldest: None });
             }
@@ -170,11 +170,6 @@ impl Verdict {
             }
         }
     }
-}
-
-/// With no more records than are kept, and none that age, there is nothing to trim.
-fn may_trim(header: &JobHeader, ended: i64) -> bool {
-    ended > 0 && (ended > header.history_size || header.history_ttl_ms.is_some())
 }
 
 fn header_after<'a>(state: &'a JobState, changes: &'a [Change]) -> &'a JobHeader {

@@ -29,6 +29,11 @@ impl Runs {
         matches!(self, Runs::OfSlots | Runs::OfSlotsAndOpen)
     }
 
+    /// Whether all unfinished runs come.
+    pub(super) const fn with_open(self) -> bool {
+        matches!(self, Runs::OfSlotsAndOpen | Runs::Open | Runs::All)
+    }
+
     /// What serves both.
     pub(super) const fn and(self, other: Runs) -> Runs {
         match (self, other) {

@@ -20,6 +20,7 @@ mod trim;
 pub use grant::DEFAULT_LEASE_MS;
 #[cfg(feature = "redis")]
 pub(crate) use register::{keep_ms, keep_slots};
+pub(crate) use trim::may_trim;
 
 use crate::backend::contract::{
     ActiveRun, ClaimInput, ClaimOutcome, JobLimits, OutcomeKind, PauseRequest, RunClaim,

@@ -1,8 +1,13 @@
 //! Trimming: what is kept of what has ended, so that a job stays bounded and no slot re-opens.
 
-use crate::lease::model::RunKey;
+use crate::lease::model::{JobHeader, RunKey};
 use crate::lease::rules::draft::Draft;
 use crate::mends::{self, Mend};
+
+/// With no more ended records than are kept, and none that age, there is nothing to trim.
+pub(crate) fn may_trim(header: &JobHeader, ended: i64) -> bool {
+    ended > 0 && (ended > header.history_size || header.history_ttl_ms.is_some())
+}
 
 impl Draft<'_> {
     pub(super) fn drop_record(&mut self, key: RunKey) {
@@ -15,7 +20,7 @@ impl Draft<'_> {
     /// After a change: of the ended records keep the newest `history_size` and none older than
     /// `history_ttl_ms`, but never drop one that a late claim could still ask for.
     pub(super) fn trim(&mut self) {
-        if !self.is_changed() {
+        if !self.is_changed() || !may_trim(&self.header, self.unseen.ended + self.count_ended()) {
             return;
         }
         for key in self.trimmable() {
@@ -25,12 +30,6 @@ impl Draft<'_> {
 
     fn trimmable(&self) -> Vec<RunKey> {
         let header = &self.header;
-        // With no more than are kept, and none that age, there is nothing to look for.
-        if header.history_ttl_ms.is_none()
-            && self.unseen.ended + self.count_ended() <= header.history_size
-        {
-            return Vec::new();
-        }
         let (mut newer, mut newer_scheduled) = (0, 0);
         let mut unseen = self.unseen.newer_than;
         let mut keys = Vec::new();
