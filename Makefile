@@ -30,7 +30,7 @@ demo: build ## three replicas in two languages on one SQLite file, one of them k
 	@$(BIN)/python demo/fleet.py
 
 test: build servers ## every test of every language, with a count at the end
-	@$(BIN)/python .make/suites.py rust rust-doc python node docs mixed stores faults tls
+	@$(BIN)/python .make/suites.py rust rust-doc python node docs mixed stores faults tls mysql
 
 soak: build ## 10,000 slots on each store in a storm of kills; 1,000,000 random calls of the Redis store
 	@ANARCHON_TEST_STORM_SLOTS=10000 $(BIN)/python -m pytest -rP -k storms tests/stores
@@ -51,7 +51,7 @@ clean: ## remove what was built and installed, but for cargo's target folder
 
 # --- one language at a time -----------------------------------------------------------------------
 
-.PHONY: test-rust test-python test-node test-docs test-mixed test-stores test-faults test-tls
+.PHONY: test-rust test-python test-node test-docs test-mixed test-stores test-faults test-tls test-mysql
 test-rust: need-rust tools-python servers ## the Rust tests alone
 	@$(BIN)/python .make/suites.py rust rust-doc
 test-python: build-python ## the Python tests alone
@@ -66,8 +66,10 @@ test-stores: build ## fleets of Python, Node and Rust processes on every store
 	@$(BIN)/python .make/suites.py stores
 test-faults: build ## fleets whose processes are killed, stopped and blocked
 	@$(BIN)/python .make/suites.py faults
-test-tls: build ## both languages on servers that want TLS and a client's certificate
+test-tls: build servers ## both languages on servers that want TLS and a client's certificate
 	@$(BIN)/python .make/suites.py tls
+test-mysql: build servers ## the tests of the MySQL store on MySQL, where the machine has MariaDB
+	@$(BIN)/python .make/suites.py mysql
 
 # --- what they need -------------------------------------------------------------------------------
 
@@ -82,6 +84,7 @@ need-node:
 .PHONY: servers tools-python tools-node
 servers:
 	@.make/fetch-pgbouncer.sh
+	@.make/fetch-mysql.sh
 
 tools-python: need-python .build/venv.stamp
 .build/venv.stamp: .make/requirements.txt

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import contract
+import mysql_server
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / ".build" / "results"
@@ -99,17 +100,24 @@ def ignored_rust_tests(outcome: Outcome) -> None:
                 outcome.skipped.append((f"{place}::{name}", reason))
 
 
-def rust(outcome: Outcome) -> int:
-    """The Rust tests, with nextest where it is installed."""
+def cargo(outcome: Outcome, *tests: str) -> int:
+    """The Rust tests or some of them, with nextest where it is installed."""
     if shutil.which("cargo-nextest") is None:
-        status, text = run(["cargo", "test", "--workspace", "--lib", "--tests"], capture=True)
+        wanted = tests or ("--lib", "--tests")
+        status, text = run(["cargo", "test", "--workspace", *wanted], capture=True)
         read_cargo(outcome, text)
         return status
     report = TARGET / "nextest" / "default" / "junit.xml"
     report.unlink(missing_ok=True)
-    status, _ = run(["cargo", "nextest", "run", "--workspace"])
+    status, _ = run(["cargo", "nextest", "run", "--workspace", *tests])
     if report.exists():
         read_junit(outcome, report)
+    return status
+
+
+def rust(outcome: Outcome) -> int:
+    """The Rust tests."""
+    status = cargo(outcome)
     ignored_rust_tests(outcome)
     return status
 
@@ -121,24 +129,25 @@ def rust_doc(outcome: Outcome) -> int:
     return status
 
 
-def pytest(outcome: Outcome) -> int:
-    """A folder of pytest tests."""
+def pytest_of(outcome: Outcome, *tests: str) -> int:
+    """Some pytest tests."""
     report = RESULTS / f"{outcome.suite}.xml"
     report.unlink(missing_ok=True)
-    folder = f"tests/{outcome.suite}"
-    status, _ = run([sys.executable, "-m", "pytest", "-rs", f"--junitxml={report}", folder])
+    status, _ = run([sys.executable, "-m", "pytest", "-rs", f"--junitxml={report}", *tests])
     if report.exists():
         read_junit(outcome, report)
     return status
 
 
-def node(outcome: Outcome) -> int:
-    """The Node tests."""
-    report = RESULTS / "node.xml"
+def pytest(outcome: Outcome) -> int:
+    """A folder of pytest tests."""
+    return pytest_of(outcome, f"tests/{outcome.suite}")
+
+
+def node_of(outcome: Outcome, *tests: str) -> int:
+    """Some files of Node tests."""
+    report = RESULTS / f"node-{outcome.suite}.xml"
     report.unlink(missing_ok=True)
-    tests = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/node/*.test.*js"))
-    if not tests:
-        return 0
     status, _ = run(
         [
             "node",
@@ -157,6 +166,25 @@ def node(outcome: Outcome) -> int:
     return status
 
 
+def node(outcome: Outcome) -> int:
+    """The Node tests."""
+    tests = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/node/*.test.*js"))
+    return node_of(outcome, *tests) if tests else 0
+
+
+def mysql(outcome: Outcome) -> int:
+    """The tests of the MySQL store once more, on MySQL: the machine's server may be MariaDB."""
+    if not mysql_server.PROGRAM.exists():
+        outcome.skipped.append(("mysql", "no MySQL, which .make/fetch-mysql.sh brings"))
+        return 0
+    with mysql_server.running():
+        return max(
+            cargo(outcome, "--test", "mysql"),
+            pytest_of(outcome, "-k", "mysql", "tests/python"),
+            node_of(outcome, "tests/node/mysql.test.mjs"),
+        )
+
+
 SUITES = {
     "rust": rust,
     "rust-doc": rust_doc,
@@ -167,6 +195,7 @@ SUITES = {
     "stores": pytest,
     "faults": pytest,
     "tls": pytest,
+    "mysql": mysql,
 }
 # No public item may need an example that Rust can run, so this one may be empty.
 MAY_BE_EMPTY = {"rust-doc"}

@@ -23,6 +23,8 @@ PATIENCE = 120.0
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Where Debian puts programs that are not for everybody's path.
 PLACES = [
+    # Elsewhere MariaDB may come under the name of MySQL.
+    str(ROOT / ".build" / "mysql"),
     *sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True),
     "/usr/lib/rabbitmq/bin",
     *os.environ.get("PATH", "").split(os.pathsep),
@@ -157,6 +159,21 @@ def mariadb(ground: Ground) -> Started:
     as_root = ["--user=root"] if os.geteuid() == 0 else []
     words = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
     run(ground.programs["mariadb-install-db"], *words, data, *as_root)
+    program = ground.programs["mariadbd"]
+    return Started([program, "--no-defaults", data, *settings_of_mysql(ground), *as_root])
+
+
+def mysql(ground: Ground) -> Started:
+    """MySQL, whose passwords are of its newer kind; with a database `jobs`."""
+    words = [ground.programs["mysqld"], f"--datadir={ground.folder / 'data'}"]
+    words += ["--user=root"] if os.geteuid() == 0 else []
+    run(*words, "--initialize-insecure")
+    other = ["--mysqlx=OFF", "--secure-file-priv=NULL"]
+    return Started([*words, *settings_of_mysql(ground), *other])
+
+
+def settings_of_mysql(ground: Ground) -> list[str]:
+    """What both of them are told."""
     first = ground.folder / "first.sql"
     first.write_text(
         "CREATE DATABASE jobs;\n"
@@ -175,8 +192,7 @@ def mariadb(ground: Ground) -> Started:
         "ssl-key": ground.made.key,
     }
     given = [f"--{name}={value}" for name, value in settings.items()]
-    program = ground.programs["mariadbd"]
-    return Started([program, "--no-defaults", "--skip-name-resolve", data, *given, *as_root])
+    return ["--skip-name-resolve", *given]
 
 
 def redis(ground: Ground) -> Started:
@@ -235,6 +251,7 @@ def rabbitmq(ground: Ground) -> Started:
 
 
 LOGIN = f"{USER}:{PASSWORD}@127.0.0.1"
+OF_MYSQL = f"mysql://{LOGIN}:PORT/jobs?sslMode=verify-full"
 KINDS = {
     "postgres": Kind(
         ("initdb", "postgres"),
@@ -242,12 +259,8 @@ KINDS = {
         f"postgres://{LOGIN}:PORT/postgres?sslMode=verify-full",
         "ssl",
     ),
-    "mysql": Kind(
-        ("mariadb-install-db", "mariadbd"),
-        mariadb,
-        f"mysql://{LOGIN}:PORT/jobs?sslMode=verify-full",
-        "ssl",
-    ),
+    "mariadb": Kind(("mariadb-install-db", "mariadbd"), mariadb, OF_MYSQL, "ssl"),
+    "mysql": Kind(("mysqld",), mysql, OF_MYSQL, "ssl"),
     "redis": Kind(("redis-server",), redis, f"rediss://:{PASSWORD}@127.0.0.1:PORT"),
     "nats": Kind(("nats-server",), nats, f"tls://{LOGIN}:PORT"),
     "rabbitmq": Kind(("rabbitmq-server",), rabbitmq, f"amqps://{LOGIN}:PORT"),

@@ -14,6 +14,7 @@ import { tally } from '../node/tally.mjs';
 
 const CLASSES = {
   postgres: PostgresBackend,
+  mariadb: MySqlBackend,
   mysql: MySqlBackend,
   redis: RedisBackend,
   nats: NatsBackend,

@@ -27,6 +27,7 @@ from python.tally import tally
 
 CLASSES: dict[str, Any] = {
     "postgres": PostgresBackend,
+    "mariadb": MySqlBackend,
     "mysql": MySqlBackend,
     "redis": RedisBackend,
     "nats": NatsBackend,
