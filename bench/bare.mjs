@@ -1,12 +1,15 @@
-// What the lateness of a replica is compared with: a bare timer of croner, and SET NX on Redis.
+// What the lateness of a replica is compared with: a bare timer of croner, and what takes a slot by
+// hand: SET NX on Redis, two commits on PostgreSQL.
 //
 // usage: node bare.mjs CONFIG_JSON
 //
-// Three of these share the slots as three replicas do. Each fires every second, asks Redis by one
-// SET NX, and notes when the timer fired (`store` is "timer") and, if it won, when it knew ("redis").
+// Three of these share the slots as three replicas do. Each fires every second and notes when
+// (`store` is "timer"); in one second it asks Redis by one SET NX, in the next PostgreSQL by one
+// INSERT. Who won notes when it knew ("redis"), on PostgreSQL after a second commit ("postgres").
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cron } from 'croner';
+import postgres from 'postgres';
 
 const config = JSON.parse(process.argv[2]);
 const lines = [];
@@ -26,17 +29,37 @@ const ask = (...words) =>
     socket.write(`*${words.length}\r\n${parts.join('')}`);
   });
 
-const note = (store, slot, at) => lines.push(JSON.stringify({ language: 'node', store, slot, at }));
+const sql = postgres(config.postgres, { max: 1, onnotice: () => {} });
+// A table that the stores' part of the benchmark makes and removes too.
+await sql`CREATE TABLE IF NOT EXISTS bare_claims (job TEXT NOT NULL, slot BIGINT NOT NULL,
+  token TEXT NOT NULL, held_by TEXT NOT NULL, PRIMARY KEY (job, slot))`.catch((error) => {
+  // Of several that create it at once one wins.
+  if (error.code !== '23505') throw error;
+});
 
-const timer = new Cron('* * * * * *', async () => {
-  const fired = now();
+const note = (store, slot, at) => lines.push(JSON.stringify({ language: 'node', store, slot, at }));
+const fires = (fired) => {
   const slot = Math.round(fired / 1000) * 1000;
-  const reply = await ask('SET', `${config.prefix}:${slot}`, config.id, 'NX', 'PX', '60000');
-  const known = now();
   note('timer', slot, fired);
-  if (reply === '+OK') note('redis', slot, known);
+  return slot;
+};
+
+const ofRedis = new Cron('*/2 * * * * *', async () => {
+  const slot = fires(now());
+  const reply = await ask('SET', `${config.name}:${slot}`, config.id, 'NX', 'PX', '60000');
+  if (reply === '+OK') note('redis', slot, now());
+});
+const ofPostgres = new Cron('1-59/2 * * * * *', async () => {
+  const slot = fires(now());
+  const { count } = await sql`INSERT INTO bare_claims
+    VALUES (${config.name}, ${slot}, ${config.id}, 'claimed') ON CONFLICT DO NOTHING`;
+  if (count === 0) return;
+  await sql`UPDATE bare_claims SET held_by = 'started' WHERE job = ${config.name} AND slot = ${slot}`;
+  note('postgres', slot, now());
 });
 await sleep(Math.max(0, config.until - now()));
-timer.stop();
+ofRedis.stop();
+ofPostgres.stop();
 socket.end();
+await sql.end();
 console.log(lines.join('\n'));

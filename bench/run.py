@@ -121,14 +121,6 @@ def table(figures: Figures) -> None:
         print(line)
 
 
-def two_commits(figures: Figures) -> None:
-    """What a replica on PostgreSQL may cost: a bare timer, and two commits one after the other."""
-    insert = figures.get(("rust", f"postgres: bare {STORES['postgres'][0]}, 1 connection"))
-    timer = figures.get(("node", CRONER))
-    if insert and timer:
-        figures["node", COMMITS] = (timer[0] + 2_000 / insert[0], "ms")
-
-
 def main() -> int:
     """Runs everything."""
     profile = os.environ.get("PROFILE", "release")
@@ -149,7 +141,6 @@ def main() -> int:
         ):
             for line in measure(command, dict(os.environ)):
                 figures[line["language"], line["name"]] = (line["value"], line["unit"])
-    two_commits(figures)
     print(f"\nprofile {profile}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
     table(figures)
     return 0
