@@ -5,6 +5,8 @@
 //! laptop that slept must know that its leases are over.
 #![expect(clippy::disallowed_methods, reason = "this is the one door to the clocks of the machine")]
 
+mod precise;
+
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -133,7 +135,15 @@ impl Clock for SystemClock {
         let slice = Duration::from_millis(SLICE_MS.unsigned_abs());
         let wall = wake.wall_ms.map_or(slice, |at| missing(at, SystemClock::wall()));
         let mono = wake.mono_ms.map_or(slice, |at| missing(at, SystemClock::mono()));
-        tokio::time::sleep(slice.min(wall).min(mono)).await;
+        let wait = slice.min(mono);
+        if wall > wait {
+            tokio::time::sleep(wait).await;
+            return None;
+        }
+        // A slot is an instant of the wall clock, and the sooner it is known the sooner it runs.
+        tokio::time::sleep(wall.saturating_sub(precise::LAST)).await;
+        let at = wake.wall_ms.unwrap_or(0);
+        precise::sleep(missing(at, SystemClock::wall()).min(precise::LAST)).await;
         None
     }
 }
