@@ -120,6 +120,9 @@ impl Stored {
         together: usize,
         mut calls: impl Iterator<Item = &'a Call>,
     ) -> Vec<RunKey> {
+        if self.state.runs.len().saturating_sub(self.archived.len()) < together {
+            return Vec::new();
+        }
         let runs = self.state.runs.values();
         let ended = runs.filter(|run| run.status.is_some() && run.ended_at.is_some());
         let keys = ended.map(Run::key).filter(|key| !self.archived.contains_key(key));
@@ -140,39 +143,56 @@ impl Stored {
             .map_err(|error| Error::option(format!("an archive cannot be written: {error}")))
     }
 
-    /// Names the archives for the text of the state.
-    pub(super) fn archives(&self) -> Vec<Archive> {
-        let mut by_number: BTreeMap<u64, Vec<RunKey>> = BTreeMap::new();
-        for (key, number) in &self.archived {
-            by_number.entry(*number).or_default().push(*key);
-        }
-        by_number.into_iter().map(|(at, keys)| self.archive(at, &keys)).collect()
-    }
-
-    fn archive(&self, at: u64, keys: &[RunKey]) -> Archive {
-        let mut before = 0_i64;
-        let mut archive = Archive {
-            at,
-            slots: Vec::with_capacity(keys.len()),
-            ends: Vec::with_capacity(keys.len()),
-            manual: Vec::new(),
-            bodies: Vec::new(),
-        };
-        for (place, key) in keys.iter().enumerate() {
-            let ended_at = self.state.runs.get(key).and_then(|run| run.ended_at);
-            archive.slots.push(key.slot.wrapping_sub(before));
-            archive.ends.push(ended_at.unwrap_or(key.slot).wrapping_sub(key.slot));
-            before = key.slot;
-            if key.manual {
-                archive.manual.push(place);
+    /// Names the archives for the text of the state, and the runs that are in none: both come in
+    /// the order of their slots, so one walk sorts them.
+    pub(super) fn archives(&self) -> (Vec<Archive>, Vec<&Run>) {
+        let mut archived = self.archived.iter().peekable();
+        let mut by_number: BTreeMap<u64, Naming> = BTreeMap::new();
+        let mut rest = Vec::new();
+        for (key, run) in &self.state.runs {
+            while archived.next_if(|(archived, _)| *archived < key).is_some() {}
+            match archived.next_if(|(archived, _)| *archived == key) {
+                Some((_, number)) => {
+                    let naming = by_number.entry(*number).or_insert_with(|| Naming::of(*number));
+                    naming.add(*key, run.ended_at, self.bodies.get(key).copied());
+                }
+                None => rest.push(run),
             }
         }
-        if keys.iter().any(|key| self.bodies.contains_key(key)) {
-            let bodies = keys.iter().map(|key| self.bodies.get(key));
-            let before = bodies.map(|body| body.map_or(0, |body| at.wrapping_sub(*body)));
-            archive.bodies = before.collect();
+        (by_number.into_values().map(Naming::end).collect(), rest)
+    }
+}
+
+/// An archive that is being named.
+struct Naming {
+    archive: Archive,
+    /// The slot of the run before.
+    before: i64,
+}
+
+impl Naming {
+    fn of(at: u64) -> Naming {
+        let (slots, ends, manual, bodies) = Default::default();
+        Naming { archive: Archive { at, slots, ends, manual, bodies }, before: 0 }
+    }
+
+    fn add(&mut self, key: RunKey, ended_at: Option<i64>, body: Option<u64>) {
+        let Archive { at, slots, ends, manual, bodies } = &mut self.archive;
+        if key.manual {
+            manual.push(slots.len());
         }
-        archive
+        slots.push(key.slot.wrapping_sub(self.before));
+        ends.push(ended_at.unwrap_or(key.slot).wrapping_sub(key.slot));
+        bodies.push(body.map_or(0, |body| at.wrapping_sub(body)));
+        self.before = key.slot;
+    }
+
+    fn end(mut self) -> Archive {
+        // Without any body the list says nothing.
+        if self.archive.bodies.iter().all(|before| *before == 0) {
+            self.archive.bodies.clear();
+        }
+        self.archive
     }
 }
 

@@ -28,14 +28,27 @@ pub(super) struct Stored {
     pub(super) stamp: String,
 }
 
-#[derive(Serialize, Deserialize)]
+/// The text, as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    stamp: &'a str,
+    header: &'a JobHeader,
+    runs: Vec<Row>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    archives: Vec<Archive>,
+    #[serde(skip_serializing_if = "<[u64]>::is_empty")]
+    gone: &'a [u64],
+}
+
+/// The text, as it is read.
+#[derive(Deserialize)]
 struct Document {
     stamp: String,
     header: JobHeader,
     runs: Vec<Row>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     archives: Vec<Archive>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     gone: Vec<u64>,
 }
 
@@ -86,18 +99,15 @@ pub(super) fn fitting(bytes: usize) -> usize {
 
 impl Stored {
     pub(super) fn encode(&self) -> Result<Vec<u8>> {
-        let runs = self.state.runs.values();
-        let rows = runs.filter(|run| !self.archived.contains_key(&run.key()));
-        let rows = rows.map(|run| self.row(run));
-        let document = Document {
-            stamp: self.stamp.clone(),
-            header: self.state.header.clone(),
-            runs: rows.collect(),
-            archives: self.archives(),
-            gone: self.gone.clone(),
-        };
-        serde_json::to_vec(&document)
-            .map_err(|error| Error::option(format!("a job's state cannot be written: {error}")))
+        let (archives, rest) = self.archives();
+        let runs: Vec<Row> = rest.into_iter().map(|run| self.row(run)).collect();
+        let about = 1_024 + runs.len() * 200 + self.archived.len() * 20;
+        let (stamp, header, gone) = (&self.stamp, &self.state.header, &self.gone);
+        let written = Written { stamp, header, runs, archives, gone };
+        let mut text = Vec::with_capacity(about);
+        serde_json::to_writer(&mut text, &written)
+            .map_err(|error| Error::option(format!("a job's state cannot be written: {error}")))?;
+        Ok(text)
     }
 
     pub(super) fn row(&self, run: &Run) -> Row {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anarchon::backend::contract::Backend;
-use futures_util::future::join_all;
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 
 use crate::bare::Bare;
 use crate::store::{Store, ask, end, first_slot, limits, opened};
@@ -34,16 +34,28 @@ fn tell_rate(name: &str, count: usize, spent: Vec<f64>) {
 
 /// Both sides of a store, each with so many connections.
 struct Sides {
-    bare: Vec<Mutex<Bare>>,
+    bare: Vec<Arc<Mutex<Bare>>>,
     /// Two instances on each connection's side.
     ours: Vec<[Arc<dyn Backend>; 2]>,
+}
+
+/// All jobs, divided among the connections; each is a task of its own, as clients of a server are.
+async fn each_on_its_lane<F>(lanes: usize, work: impl Fn(usize, Vec<usize>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let jobs = |lane| (lane..JOBS).step_by(lanes).collect();
+    let mut tasks: JoinSet<()> = (0..lanes).map(|lane| work(lane, jobs(lane))).collect();
+    while let Some(ended) = tasks.join_next().await {
+        ended.expect("answers");
+    }
 }
 
 impl Sides {
     async fn open(store: &Store, count: usize) -> Option<Sides> {
         let (mut bare, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..count {
-            bare.push(Mutex::new(Bare::connect(store).await?));
+            bare.push(Arc::new(Mutex::new(Bare::connect(store).await?)));
             let url = store.with_pool(1);
             ours.push([opened(&url).await, opened(&url).await]);
         }
@@ -52,34 +64,40 @@ impl Sides {
 
     /// All jobs of one slot, by the one connection in turn or by all at once.
     async fn bare_slot(&self, slot: i64) -> f64 {
-        let count = self.bare.len();
-        seconds(join_all(self.bare.iter().enumerate().map(|(lane, bare)| async move {
-            let mut bare = bare.lock().await;
-            for number in (lane..JOBS).step_by(count) {
-                bare.win(&job(number), slot).await;
+        seconds(each_on_its_lane(self.bare.len(), |lane, jobs| {
+            let bare = self.bare[lane].clone();
+            async move {
+                let mut bare = bare.lock().await;
+                for number in jobs {
+                    bare.win(&job(number), slot).await;
+                }
             }
-        })))
+        }))
         .await
     }
 
     /// The same by one of the two instances.
     async fn our_slot(&self, slot: i64, which: usize) -> f64 {
-        let count = self.ours.len();
-        let spent =
-            seconds(join_all(self.ours.iter().enumerate().map(|(lane, ours)| async move {
-                for number in (lane..JOBS).step_by(count) {
-                    let ours = &ours[which];
-                    assert!(ask(ours, &job(number), slot, "winner").await);
+        let lanes = self.ours.len();
+        let spent = seconds(each_on_its_lane(lanes, |lane, jobs| {
+            let ours = self.ours[lane][which].clone();
+            async move {
+                for number in jobs {
+                    assert!(ask(&ours, &job(number), slot, "winner").await);
                 }
-            })))
-            .await;
-        // A run that has begun also ends, or the job would collect unfinished ones; only the
-        // claims are timed.
-        join_all(self.ours.iter().enumerate().map(|(lane, ours)| async move {
-            for number in (lane..JOBS).step_by(count) {
-                end(&ours[which], &job(number), slot, "winner").await;
             }
         }))
+        .await;
+        // A run that has begun also ends, or the job would collect unfinished ones; only the
+        // claims are timed.
+        each_on_its_lane(lanes, |lane, jobs| {
+            let ours = self.ours[lane][which].clone();
+            async move {
+                for number in jobs {
+                    end(&ours, &job(number), slot, "winner").await;
+                }
+            }
+        })
         .await;
         spent
     }
