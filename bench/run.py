@@ -25,11 +25,12 @@ HOSTS = ("python", "node")
 HOST_CALL = "host backend: one call"
 CRONER = "lateness p50: bare croner timer"
 COMMITS = f"{CRONER} and two commits"
-# The bare minimum of each store: what takes a slot, and what looks who has it.
+# The bare minimum of each store: what takes a slot, and the ways to look who has it.
+BY_HAND = "SELECT of a claim by hand"
 STORES = {
     "sqlite": ("INSERT … ON CONFLICT DO NOTHING", "SELECT"),
-    "postgres": ("INSERT … ON CONFLICT DO NOTHING", "SELECT"),
-    "mysql": ("INSERT IGNORE", "SELECT"),
+    "postgres": ("INSERT … ON CONFLICT DO NOTHING", BY_HAND, "SELECT"),
+    "mysql": ("INSERT IGNORE", BY_HAND, "SELECT"),
     "redis": ("SET NX GET", "GET"),
     "nats": ("publish with expected sequence", "MSG.GET and its JSON"),
     "rabbitmq": ("queue.declare", "passive queue.declare"),
@@ -39,14 +40,15 @@ Row = tuple[str, str, tuple[str, str] | None]
 
 def rows_of_stores() -> Iterator[Row]:
     """What a store costs."""
-    for store, (take, look) in STORES.items():
+    for store, (take, *looks) in STORES.items():
         for connections in ("1 connection", "16 connections"):
             bare = f"{store}: bare {take}, {connections}"
             yield "rust", f"{store}: claims won, {connections}", ("rust", bare)
             turns = f"{store}: claims won by two in turns, {connections}"
             yield "rust", turns, ("rust", bare)
-        bare = f"{store}: bare {look}, 1 connection"
-        yield "rust", f"{store}: claims lost, 1 connection", ("rust", bare)
+        for look in looks:
+            bare = f"{store}: bare {look}, 1 connection"
+            yield "rust", f"{store}: claims lost, 1 connection", ("rust", bare)
     for what in (
         "1,000 jobs due at once, 3 replicas",
         "round trips of a winner",

@@ -26,6 +26,15 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS bare_claims (job KEY NOT NULL, 
 const DROP: &str = "DROP TABLE IF EXISTS bare_claims; DROP TABLE IF EXISTS bench_jobs; \
                     DROP TABLE IF EXISTS bench_runs; DROP TABLE IF EXISTS bench_schema";
 
+/// How somebody without us looks who has a slot.
+#[derive(Clone, Copy)]
+pub enum Look {
+    /// As plainly as can be.
+    Least,
+    /// By the very statement by which a claim reads, so that the rest of a claim is what differs.
+    AsClaims,
+}
+
 /// A connection without anything of ours.
 pub enum Bare {
     Sqlite(SqliteConnection),
@@ -67,14 +76,27 @@ impl Bare {
         })
     }
 
-    /// The words that name the minimum.
-    pub fn words(&self) -> [&'static str; 2] {
+    /// The words that name the minimum of taking a slot.
+    pub fn take_words(&self) -> &'static str {
         match self {
-            Bare::Sqlite(_) | Bare::Postgres(_) => ["INSERT … ON CONFLICT DO NOTHING", "SELECT"],
-            Bare::MySql(_) => ["INSERT IGNORE", "SELECT"],
-            Bare::Redis(_) => ["SET NX GET", "GET"],
-            Bare::Nats(_) => ["publish with expected sequence", "MSG.GET and its JSON"],
-            Bare::RabbitMq { .. } => ["queue.declare", "passive queue.declare"],
+            Bare::Sqlite(_) | Bare::Postgres(_) => "INSERT … ON CONFLICT DO NOTHING",
+            Bare::MySql(_) => "INSERT IGNORE",
+            Bare::Redis(_) => "SET NX GET",
+            Bare::Nats(_) => "publish with expected sequence",
+            Bare::RabbitMq { .. } => "queue.declare",
+        }
+    }
+
+    /// The ways to look who has a slot, with the words that name them.
+    pub fn looks(&self) -> &'static [(Look, &'static str)] {
+        match self {
+            Bare::Sqlite(_) => &[(Look::Least, "SELECT")],
+            Bare::Postgres(_) | Bare::MySql(_) => {
+                &[(Look::Least, "SELECT"), (Look::AsClaims, "SELECT of a claim by hand")]
+            }
+            Bare::Redis(_) => &[(Look::Least, "GET")],
+            Bare::Nats(_) => &[(Look::Least, "MSG.GET and its JSON")],
+            Bare::RabbitMq { .. } => &[(Look::Least, "passive queue.declare")],
         }
     }
 
@@ -149,7 +171,7 @@ impl Bare {
 
     /// Looks who has a slot: on a SQL server by the columns of the job and of its run that a claim
     /// must know, on NATS by the message that has them, else by the value.
-    pub async fn look(&mut self, job: &str, slot: i64) {
+    pub async fn look(&mut self, how: Look, job: &str, slot: i64) {
         let found = match self {
             Bare::Sqlite(conn) => {
                 let sql = "SELECT token FROM bare_claims WHERE job = $1 AND slot = $2";
@@ -158,15 +180,19 @@ impl Bare {
             }
             Bare::Postgres(conn) => {
                 let now = "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)";
-                let sql = select(now).replace("1S", "$1").replace("2S", "$2");
+                let sql = how.text(now).replace("1S", "$1").replace("2S", "$2");
                 let query = sqlx::query(AssertSqlSafe(sql)).bind(job).bind(slot);
                 query.fetch_all(conn).await.expect("reads").len()
             }
             Bare::MySql(conn) => {
                 let now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000";
-                let sql = select(now).replace("1S", "?").replace("2S", "?");
-                // The slot comes first in the text.
-                let query = sqlx::query(AssertSqlSafe(sql)).bind(slot).bind(job);
+                let sql = how.text(now).replace("1S", "?").replace("2S", "?");
+                let query = sqlx::query(AssertSqlSafe(sql));
+                // In the order of the text.
+                let query = match how {
+                    Look::Least => query.bind(slot).bind(job),
+                    Look::AsClaims => query.bind(job).bind(slot).bind(job).bind(slot),
+                };
                 query.fetch_all(conn).await.expect("reads").len()
             }
             Bare::Redis(conn) => {
@@ -231,14 +257,33 @@ async fn sqlite(file: &Path) -> sqlx::Result<SqliteConnection> {
         .await
 }
 
-fn select(now: &str) -> String {
-    let columns = "j.job, j.version, j.schedule, j.schedule_prev, j.zone_tables, j.since, \
-                   j.floor, j.fence, j.keep_ms, j.keep_slots, j.keep_window_ms, \
-                   j.history_size, j.history_ttl_ms, j.ended, j.paused, r.slot, r.is_manual, \
-                   r.token, r.held_by, r.claimed_at, r.attempt, r.fence, r.crashes, \
-                   r.lease_until, r.lease_ms, r.max_takeovers, r.released, r.status, r.ended_at";
-    let from = "FROM bench_jobs j LEFT JOIN bench_runs r ON r.namespace = j.namespace AND \
-                r.job = j.job AND (r.slot = 2S OR r.status IS NULL) \
-                WHERE j.namespace = 'default' AND j.job = 1S";
-    format!("SELECT {now} AS now_ms, {columns} {from}")
+/// The columns of a job that a claim must know.
+const OF_JOB: &str = "j.job, j.version, j.schedule, j.schedule_prev, j.zone_tables, j.since, \
+                      j.floor, j.fence, j.keep_ms, j.keep_slots, j.keep_window_ms, \
+                      j.history_size, j.history_ttl_ms, j.ended, j.paused";
+/// The columns of a run that a claim must know.
+const OF_RUN: &str = "r.slot, r.is_manual, r.token, r.held_by, r.claimed_at, r.attempt, r.fence, \
+                      r.crashes, r.lease_until, r.lease_ms, r.max_takeovers, r.released, \
+                      r.status, r.ended_at";
+
+impl Look {
+    /// The statement, with `1S` for the job and `2S` for the slot.
+    fn text(self, now: &str) -> String {
+        let first = format!("SELECT {now} AS now_ms, {OF_JOB}, {OF_RUN}");
+        let runs = "LEFT JOIN bench_runs r ON r.namespace = j.namespace AND r.job = j.job";
+        match self {
+            Look::Least => format!(
+                "{first} FROM bench_jobs j {runs} AND (r.slot = 2S OR r.status IS NULL) \
+                 WHERE j.namespace = 'default' AND j.job = 1S"
+            ),
+            Look::AsClaims => format!(
+                "{first} FROM (SELECT 1 AS here) o LEFT JOIN bench_jobs j \
+                 ON j.namespace = 'default' AND j.job = 1S {runs} AND r.slot = 2S \
+                 UNION ALL SELECT NULL, r.job{}, {OF_RUN} FROM bench_runs r \
+                 WHERE r.namespace = 'default' AND r.job = 1S AND r.status IS NULL \
+                 AND NOT (r.slot = 2S)",
+                ", NULL".repeat(14)
+            ),
+        }
+    }
 }

@@ -111,7 +111,7 @@ impl Sides {
 
 async fn winners(store: &Store, count: usize, first: i64) -> Option<i64> {
     let sides = Sides::open(store, count).await?;
-    let words = sides.bare[0].lock().await.words();
+    let words = sides.bare[0].lock().await.take_words();
     let connections = if count == 1 { "1 connection" } else { "16 connections" };
     let mut slot = first;
     // What is prepared is prepared in the first few, which are not counted.
@@ -132,7 +132,7 @@ async fn winners(store: &Store, count: usize, first: i64) -> Option<i64> {
         }
     }
     let [alone, in_turns] = ours;
-    tell_rate(&format!("{}: bare {}, {connections}", store.name, words[0]), JOBS, bare);
+    tell_rate(&format!("{}: bare {words}, {connections}", store.name), JOBS, bare);
     tell_rate(&format!("{}: claims won, {connections}", store.name), JOBS, alone);
     tell_rate(
         &format!("{}: claims won by two in turns, {connections}", store.name),
@@ -146,32 +146,36 @@ async fn winners(store: &Store, count: usize, first: i64) -> Option<i64> {
 async fn losers(store: &Store, slot: i64) -> Option<()> {
     let sides = Sides::open(store, 1).await?;
     let mut looking = sides.bare[0].lock().await;
-    let [_, word] = looking.words();
     for number in 0..JOBS {
         looking.win(&job(number), slot).await;
         assert!(ask(&sides.ours[0][0], &job(number), slot, "holder").await);
     }
-    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    let ways = looking.looks();
+    let (mut bare, mut ours) = (vec![Vec::new(); ways.len()], Vec::new());
     for round in 0..=15 {
-        let looks = async {
-            for number in 0..LOOKS {
-                looking.look(&job(number % JOBS), slot).await;
-            }
-        };
-        let looks = seconds(looks).await;
-        let asks = async {
+        // What is prepared is prepared in the first round, which is not counted.
+        if round == 1 {
+            bare.iter_mut().chain([&mut ours]).for_each(Vec::clear);
+        }
+        for (spent, (how, _)) in bare.iter_mut().zip(ways) {
+            let looks = seconds(async {
+                for number in 0..LOOKS {
+                    looking.look(*how, &job(number % JOBS), slot).await;
+                }
+            });
+            spent.push(looks.await);
+        }
+        let asks = seconds(async {
             for number in 0..LOOKS {
                 assert!(!ask(&sides.ours[0][0], &job(number % JOBS), slot, "loser").await);
             }
-        };
-        let asks = seconds(asks).await;
-        if round > 0 {
-            bare.push(looks);
-            ours.push(asks);
-        }
+        });
+        ours.push(asks.await);
     }
     drop(looking);
-    tell_rate(&format!("{}: bare {word}, 1 connection", store.name), LOOKS, bare);
+    for (spent, (_, words)) in bare.into_iter().zip(ways) {
+        tell_rate(&format!("{}: bare {words}, 1 connection", store.name), LOOKS, spent);
+    }
     tell_rate(&format!("{}: claims lost, 1 connection", store.name), LOOKS, ours);
     sides.close().await;
     Some(())
